@@ -1,0 +1,69 @@
+# `make` alone lists the commands. Each one sets up .venv first when it is missing, broken or out of date.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean FORCE
+
+help:  ## list these commands
+	@echo 'Usage: make COMMAND [ARGS="…"] [PYTHON=python3.12]'
+	@echo
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1@/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "  make %-7s %s\n", $$1, $$2 }'
+
+demo: $(STAMP)  ## run the demonstration; pictures and tables go to decond-demo/
+	$(BIN)/decond demo --output decond-demo $(ARGS)
+
+# The matrices of the suite are small: one BLAS thread is enough, and leaves the cores to ARGS="-n 2 --dist loadfile".
+test: export OMP_NUM_THREADS = 1
+test: export OPENBLAS_NUM_THREADS = 1
+test: export MKL_NUM_THREADS = 1
+test: export MPLBACKEND = Agg
+test: $(STAMP)  ## run the tests and doctests with coverage, e.g. make test ARGS="-k kernels"
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
+
+lint: $(STAMP)  ## check format, style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(STAMP)  ## repair format and style where a tool can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## run the benchmarks, e.g. make bench ARGS="--help"
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:  ## remove .venv, caches, builds and decond-demo/
+	rm -rf $(VENV) .coverage .coverage.* htmlcov build dist decond-demo
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .grimp_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp is written last and holds the folder it was made in, and it is read by the environment's own
+# interpreter: so a set-up that was interrupted, a folder that was moved or copied, and a Python that is gone
+# all count as broken, and the environment is built anew. One that is only out of date is brought up to date.
+INTACT := $(filter 1,$(shell $(BIN)/python -c 'import os; print(int(open("$(STAMP)").read() == os.getcwd()))' 2>/dev/null))
+
+ifndef INTACT
+$(STAMP): FORCE
+endif
+
+# Both names bind the build backend to constraints.txt too: which one pip heeds depends on its age.
+$(STAMP): export PIP_CONSTRAINT = constraints.txt
+$(STAMP): export PIP_BUILD_CONSTRAINT = constraints.txt
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		found=$$($(PYTHON) --version 2>/dev/null || echo 'not there'); \
+		echo "decond needs Python 3.11 or newer, but $(PYTHON) is $$found." >&2; \
+		echo 'Name another one: make PYTHON=python3.12 …' >&2; exit 1; }
+	@echo 'Setting up $(VENV) (a minute or two)…'
+	@$(if $(INTACT),:,$(PYTHON) -m venv --clear $(VENV))
+	@rm -f $@
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -c 'import os; open("$@", "w").write(os.getcwd())'

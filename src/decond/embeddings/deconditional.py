@@ -1,0 +1,124 @@
+"""The deconditional mean operator: a function from its conditional means, and Bayes' rule with kernels."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from decond.checks import as_row, check_choice
+from decond.embeddings.conditional import (
+    ConditionalMeanOperator,
+    check_regularization,
+    fitted,
+    query_rows,
+)
+from decond.embeddings.mean import MeanEmbedding, weights_expectation
+from decond.features.base import FeatureKernel, FeatureMap, as_kernel
+from decond.kernels.base import Kernel
+from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, symmetric_product
+
+__all__ = ["DeconditionalMeanOperator"]
+
+FORMS = ("auto", "task", "transformation", "features")
+
+
+class DeconditionalMeanOperator:
+    """C̄'_X|Y = Ψ̃ [AᵀKA + mεI]⁻¹ AᵀΦᵀ with A = (L + nλI)⁻¹ L̃ (Definition 4.3, Theorem 4.3 of the paper).
+
+    Estimated from pairs (x, y), from any joint distribution with the right p(x | y), and separate draws `y_prior`
+    of Y. `regularization` is the paper's λ, `evidence_regularization` its ε. Three computational forms give the
+    same answer; ``form="auto"`` takes the cheapest: "task" (m x m), "transformation" (n x n, or of the size of
+    the features of y if these are fewer) and "features" (p x p, when `kernel_x` is a feature map).
+
+    As Bayes' rule: X is observed, Y unknown, `y_prior` are draws of the prior, and `embedding(x)` is the posterior
+    of Y given X = x, on the prior draws.
+
+    >>> from decond.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(-3, 3, 200)
+    >>> x = y + 0.1 * rng.standard_normal(200)
+    >>> dmo = DeconditionalMeanOperator(RBF(0.5), RBF(0.5), 1e-4, 1e-4).fit(x, y, rng.uniform(-3, 3, 300))
+    >>> abs(dmo.embedding([1.0]).normalized().expectation(lambda y: y[:, 0]) - 1.0) < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        kernel_x: Kernel | FeatureMap,
+        kernel_y: Kernel | FeatureMap,
+        regularization: float = 1e-3,
+        evidence_regularization: float = 1e-3,
+        form: str = "auto",
+    ) -> None:
+        check_choice(form, "form", FORMS)
+        self.kernel_x, self.kernel_y = as_kernel(kernel_x, "kernel_x"), as_kernel(kernel_y, "kernel_y")
+        self.regularization = check_regularization(regularization, "regularization")
+        self.evidence_regularization = check_regularization(evidence_regularization, "evidence_regularization")
+        self.form = form
+
+    def fit(self, x: Any, y: Any, y_prior: Any) -> Self:
+        """Estimate the operator from paired rows (x, y) and draws of the prior of Y."""
+        likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
+        self.x_, self.y_, self.smoother_ = likelihood.x_, likelihood.y_, likelihood.smoother_
+        self.y_prior_: np.ndarray = query_rows(self.kernel_y, y_prior, "y_prior", self.y_)
+        self.form_ = self._cheapest_form() if self.form == "auto" else self.form
+        noise = len(self.y_prior_) * self.evidence_regularization
+        rows = self.smoother_.rows(self.y_prior_)
+        if self.form_ == "task":
+            self._fit_task(self.smoother_.bridge_transposed(rows), noise)
+        else:
+            self._fit_low_rank(rows, noise)
+        return self
+
+    def weights(self, x_query: Any) -> np.ndarray:
+        """Return [AᵀKA + mεI]⁻¹ Aᵀ k(x_query), shape (m, q): weights on the prior draws for each query."""
+        fitted(self, "form_")
+        queries = query_rows(self.kernel_x, x_query, "x_query", self.x_)
+        if self.form_ == "features":
+            features = self._feature_kernel().features.transform(queries).T
+            return self.evidence_.solve_rows(self._feature_kernel().variance * features)
+        cross = self.kernel_x.gram(self.x_, queries)
+        if self.form_ == "task":
+            return self.evidence_factor_.solve(self.transformation_.T @ cross)
+        return self.evidence_.solve_rows(self.smoother_.bridge(cross))
+
+    def deconditional_mean(self, g_values: Any, x_query: Any) -> np.ndarray:
+        """Return f(x) at the queries, given g(y) = E[f(X) | Y = y] at the prior draws."""
+        return weights_expectation(self.weights(x_query), g_values, "g_values", "y_prior")
+
+    def embedding(self, x_query_row: Any) -> MeanEmbedding:
+        """Return the posterior of Y given X = x, a `MeanEmbedding` on the prior draws."""
+        row = as_row(x_query_row, "x_query_row", labels=self.kernel_x.accepts_labels)
+        return MeanEmbedding(self.kernel_y, self.y_prior_, self.weights(row)[:, 0])
+
+    def _fit_task(self, transformation: np.ndarray, noise: float) -> None:
+        """Factor AᵀKA + mεI, m x m (equation 4.4)."""
+        gram = self.kernel_x.gram(self.x_, self.x_)
+        evidence = symmetric_product(transformation.T, gram @ transformation)
+        add_to_diagonal(evidence, noise)
+        self.transformation_ = transformation
+        self.evidence_factor_ = cholesky(evidence, "AᵀKA + mεI")
+
+    def _fit_low_rank(self, rows: np.ndarray, noise: float) -> None:
+        """Factor the same matrix through n x n (the alternative form) or p x p (the parametric form)."""
+        if self.form_ == "transformation":
+            prior = self.smoother_.sandwich(self.kernel_x.gram(self.x_, self.x_))
+        else:
+            kernel = self._feature_kernel()
+            features = kernel.features.transform(self.x_)  # Φᵀ
+            rows = self.smoother_.bridge(features).T @ rows  # ΦA, p x m
+            prior = kernel.variance * np.eye(features.shape[1])
+        self.evidence_ = LowRankPlusNoise(rows, prior, noise, "the evidence operator + εI")
+
+    def _cheapest_form(self) -> str:
+        sizes = {"task": len(self.y_prior_), "transformation": self.smoother_.rank}
+        if isinstance(self.kernel_x, FeatureKernel):
+            sizes["features"] = self.kernel_x.features.transform(self.x_[:1]).shape[1]
+        return min(sizes, key=lambda form: sizes[form])
+
+    def _feature_kernel(self) -> Any:
+        if not isinstance(self.kernel_x, FeatureKernel):
+            raise ValueError(
+                f'form="features" needs a feature map as kernel_x, but it is {self.kernel_x!r}. Pass for example '
+                'features.RandomFourier(...), or use form="auto".'
+            )
+        return self.kernel_x

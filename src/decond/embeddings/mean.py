@@ -1,0 +1,98 @@
+"""Every distribution is a weighted set of points under a kernel."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from decond.checks import as_targets, as_weights, check_same_length
+from decond.features.base import as_kernel
+from decond.herding import Herding
+from decond.kernels.base import Kernel
+
+__all__ = ["MeanEmbedding"]
+
+
+class MeanEmbedding:
+    """The function μ(q) = Σ_i w_i k(x_i, q): a distribution in a reproducing kernel Hilbert space.
+
+    Weights may be negative and need not sum to one, as those of conditional and deconditional embeddings do not.
+    They default to 1/n, the empirical distribution.
+
+    >>> from decond.kernels import RBF
+    >>> mu = MeanEmbedding(RBF(), [[0.0], [2.0]])
+    >>> mu.expectation(lambda x: x[:, 0])
+    1.0
+    >>> mu([[0.0]]).round(4)
+    array([0.5677])
+    """
+
+    def __init__(self, kernel: Kernel, points: Any, weights: Any = None) -> None:
+        self.kernel = as_kernel(kernel, "kernel")
+        self.points: np.ndarray = self.kernel.points(points, "points")
+        self.weights = as_weights(weights, "weights", len(self.points), "points")
+
+    def __call__(self, q: Any) -> np.ndarray:
+        """Return μ at the rows of q."""
+        return self.kernel.matmul(q, self.points, self.weights)
+
+    def expectation(self, values: Any | Callable[[np.ndarray], Any]) -> Any:
+        """Return Σ_i w_i f(x_i) = ⟨μ, f⟩, given f as a function of rows or as its values at the points."""
+        given = values(self.points) if callable(values) else values
+        f = as_targets(given, "values", len(self.points), "points")
+        result = self.weights @ f
+        return float(result) if f.ndim == 1 else result
+
+    def inner(self, other: "MeanEmbedding") -> float:
+        """Return ⟨μ, ν⟩; the other embedding lives under the same kernel."""
+        return float(self.weights @ self.kernel.matmul(self.points, other.points, other.weights))
+
+    def norm(self) -> float:
+        """Return √⟨μ, μ⟩."""
+        return float(np.sqrt(max(self.inner(self), 0.0)))
+
+    def mmd(self, other: "MeanEmbedding") -> float:
+        """Return the maximum mean discrepancy ‖μ - ν‖: the norm of the difference, not its square."""
+        points = np.concatenate([self.points, other.points])
+        difference = MeanEmbedding(self.kernel, points, np.concatenate([self.weights, -other.weights]))
+        return difference.norm()
+
+    def normalized(self) -> "MeanEmbedding":
+        """Return the embedding with weights scaled to sum to one."""
+        total = float(self.weights.sum())
+        if abs(total) <= 1e-12 * float(np.abs(self.weights).sum()):
+            raise ValueError(
+                f"the weights sum to {total:.3g}, so they cannot be scaled to sum to one. The query is far from the "
+                "data, or the regularization is too strong: widen the kernel or lower it."
+            )
+        return MeanEmbedding(self.kernel, self.points, self.weights / total)
+
+    def herd(self, n: int, candidates: Any = None, kernel: Kernel | None = None) -> np.ndarray:
+        """Return n super-samples (n, d) from the candidates (by default the points), see `decond.herding`.
+
+        `kernel` is the kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+        """
+        return self.herding(candidates, kernel).draw(n)
+
+    def herding(self, candidates: Any = None, kernel: Kernel | None = None) -> Herding:
+        """Return the herding process itself, from which samples can be drawn again and again."""
+        rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
+        return Herding(self(rows), rows, self.kernel if kernel is None else kernel)
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return len(self.points)
+
+    def __repr__(self) -> str:
+        """Show kernel, size and the sum of the weights."""
+        return (
+            f"MeanEmbedding({self.kernel!r}, {len(self)} points in {self.points.shape[1]} dimension(s), "
+            f"weights sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative)"
+        )
+
+
+def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:
+    """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k)."""
+    f = as_targets(values, name, len(weights), partner)
+    check_same_length(f, name, len(weights), partner)
+    return weights.T @ f

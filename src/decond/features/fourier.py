@@ -1,0 +1,45 @@
+"""Random Fourier features of stationary kernels (Rahimi & Recht 2007; orthogonal: Yu et al. 2016)."""
+
+from typing import Any
+
+import numpy as np
+
+from decond.backend import namespace
+from decond.features.base import FeatureMap
+from decond.kernels.base import Kernel
+from decond.kernels.nonstationary import check_power
+
+__all__ = ["RandomFourier"]
+
+
+class RandomFourier(FeatureMap):
+    """Cosines and sines at random frequencies: φ(a)·φ(b) is an unbiased estimate of k(a, b).
+
+    `n_frequencies` frequencies give twice as many features. With `orthogonal`, frequencies are orthogonal within
+    blocks, which lowers the variance. The same seed gives the same frequencies, scaled by the kernel's
+    lengthscale.
+
+    >>> from decond.kernels import RBF
+    >>> phi = RandomFourier(RBF(), n_frequencies=2000, seed=0)
+    >>> abs(phi.kernel()([[0.0]], [[1.0]]) - RBF()([[0.0]], [[1.0]])).item() < 0.05
+    True
+    """
+
+    base: Kernel
+    n_frequencies: int = 100
+    seed: int = 0
+    orthogonal: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the number of frequencies."""
+        check_power("RandomFourier", "n_frequencies", self.n_frequencies)
+        super().__post_init__()
+
+    def transform(self, a: Any) -> Any:
+        """Return √(k(0)/D) [cos(a·w), sin(a·w)]."""
+        rng = np.random.default_rng(self.seed)
+        spectrum = self.base.spectrum(self.n_frequencies, a.shape[1], rng, self.orthogonal)
+        xp = namespace(a, spectrum.frequencies, spectrum.variance)
+        angle = a @ spectrum.frequencies.T
+        scale = xp.sqrt(spectrum.variance / self.n_frequencies)
+        return scale * xp.concatenate([xp.cos(angle), xp.sin(angle)], axis=1)

@@ -1,0 +1,176 @@
+"""Kernels of the points themselves: linear, polynomial, constant, white, categorical, precomputed."""
+
+from typing import Any
+
+import numpy as np
+
+from decond.backend import is_traced, namespace
+from decond.kernels.base import Kernel
+from decond.kernels.stationary import check_columns
+from decond.parameters import nonnegative, parameter, positive
+
+__all__ = ["Categorical", "Constant", "Linear", "Polynomial", "Precomputed", "White"]
+
+
+class Linear(Kernel):
+    """Inner product of the points, each column divided by its lengthscale: linear functions through zero.
+
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    lengthscale: Any = parameter(default=1.0, constraint=positive)
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return scaled inner products."""
+        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
+        return (a / self.lengthscale) @ (b / self.lengthscale).T
+
+    def diagonal(self, a: Any) -> Any:
+        """Return scaled squared norms."""
+        return ((a / self.lengthscale) ** 2).sum(axis=1)
+
+
+class Polynomial(Kernel):
+    """Polynomial kernel (a·b + offset)^degree.
+
+    >>> Polynomial(degree=2, offset=1.0)([[1.0]], [[2.0]])
+    array([[9.]])
+    """
+
+    degree: int = 2
+    offset: Any = parameter(default=1.0, constraint=nonnegative)
+    lengthscale: Any = parameter(default=1.0, constraint=positive)
+
+    def __post_init__(self) -> None:
+        """Check the degree too."""
+        check_power("Polynomial", "degree", self.degree)
+        super().__post_init__()
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return powers of shifted inner products."""
+        return (Linear.gram(self, a, b) + self.offset) ** self.degree  # type: ignore[arg-type]
+
+    def diagonal(self, a: Any) -> Any:
+        """Return powers of shifted squared norms."""
+        return (Linear.diagonal(self, a) + self.offset) ** self.degree  # type: ignore[arg-type]
+
+
+class Constant(Kernel):
+    """The same covariance for every pair: an unknown constant with variance `value`.
+
+    >>> Constant(2.0)([[0.0]], [[5.0]])
+    array([[2.]])
+    """
+
+    accepts_labels = True
+    value: Any = parameter(default=1.0, constraint=positive)
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return a full matrix."""
+        return self.value * namespace(a, b, self.value).ones((a.shape[0], b.shape[0]))
+
+    def diagonal(self, a: Any) -> Any:
+        """Return a full vector."""
+        return self.value * namespace(a, self.value).ones(a.shape[0])
+
+
+class Categorical(Kernel):
+    """One if two points are equal in every column, else zero: for labels such as day, cell or district.
+
+    >>> Categorical()(["mon", "tue"], ["tue"])
+    array([[0.],
+           [1.]])
+    """
+
+    accepts_labels = True
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return the indicator of equality."""
+        return _equal(a, b) * 1.0
+
+    def diagonal(self, a: Any) -> Any:
+        """Return ones."""
+        return namespace(a).ones(a.shape[0])
+
+
+class White(Kernel):
+    """Independent noise at every distinct point: `variance` where two points are equal, else zero.
+
+    Like every kernel it is a function of two points, so repeated rows share one draw of the noise.
+
+    >>> White(0.5)([[0.0], [1.0]])
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+
+    accepts_labels = True
+    variance: Any = parameter(default=1.0, constraint=positive)
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return the variance where rows are equal."""
+        return self.variance * _equal(a, b)
+
+    def diagonal(self, a: Any) -> Any:
+        """Return the variance."""
+        return self.variance * namespace(a, self.variance).ones(a.shape[0])
+
+
+class Precomputed(Kernel):
+    """A Gram matrix that you already have; points are row numbers into it.
+
+    >>> Precomputed([[2.0, 1.0], [1.0, 3.0]])([0, 1], [1])
+    array([[1.],
+           [3.]])
+    """
+
+    matrix: Any
+
+    def __post_init__(self) -> None:
+        """Check that the matrix is square, finite and symmetric."""
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+            raise ValueError(
+                f"Precomputed: matrix has shape {matrix.shape}; a square Gram matrix (n, n) over all points, old "
+                "and new, is needed. Points are then row numbers 0 to n - 1."
+            )
+        if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0.0):
+            raise ValueError(
+                "Precomputed: matrix is not finite and symmetric, as a Gram matrix is. Check how it was computed, "
+                "or average it with its transpose if the difference is rounding."
+            )
+        object.__setattr__(self, "matrix", matrix)
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Look the entries up."""
+        return self.matrix[self._index(a)[:, None], self._index(b)[None, :]]
+
+    def diagonal(self, a: Any) -> Any:
+        """Look the diagonal entries up."""
+        index = self._index(a)
+        return self.matrix[index, index]
+
+    def _index(self, a: Any) -> Any:
+        if is_traced(a):
+            return a[:, 0].astype(int)
+        index = a[:, 0].astype(int)
+        if a.shape[1] != 1 or np.any(index != a[:, 0]) or index.min() < 0 or index.max() >= len(self.matrix):
+            raise ValueError(
+                f"Precomputed: points must be one column of whole row numbers from 0 to {len(self.matrix) - 1}; "
+                f"got values from {a.min()} to {a.max()} in {a.shape[1]} column(s)."
+            )
+        return index
+
+
+def check_power(owner: str, name: str, value: Any) -> None:
+    """Raise unless `value` is a positive whole number."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{owner}: {name} is {value!r}; a whole number of at least 1 is needed.")
+
+
+def _equal(a: Any, b: Any) -> Any:
+    """Return where all columns of two sets of rows are equal, column by column to save memory."""
+    same = a[:, None, 0] == b[None, :, 0]
+    for j in range(1, a.shape[1]):
+        same = same & (a[:, None, j] == b[None, :, j])
+    return same

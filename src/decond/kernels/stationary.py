@@ -1,0 +1,226 @@
+"""Kernels of the difference between two points: RBF, Matern, rational quadratic, periodic."""
+
+import abc
+import math
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from decond.backend import namespace
+from decond.kernels.base import Kernel, Spectrum, isotropic_directions
+from decond.parameters import parameter, positive
+
+__all__ = ["RBF", "Matern12", "Matern32", "Matern52", "Periodic", "RationalQuadratic", "Stationary"]
+
+
+def squared_distance(a: Any, b: Any) -> Any:
+    """Return squared Euclidean distances from differences, so that equal rows are at exactly zero."""
+    if namespace(a, b) is np:
+        return cdist(a, b, "sqeuclidean")
+    from decond.autodiff import traced_squared_distance
+
+    return traced_squared_distance(a, b)
+
+
+def exp_of_multiple(values: Any, factor: float) -> Any:
+    """Return exp(factor * values); NumPy arrays are overwritten, to save two passes through memory."""
+    xp = namespace(values)
+    if xp is np:
+        values *= factor
+        return np.exp(values, out=values)
+    return xp.exp(factor * values)
+
+
+def distance(squared: Any) -> Any:
+    """Return the square root of squared distances, with derivative zero (not NaN) at zero distance.
+
+    That is the right derivative of the Matern kernels that are smooth there (3/2 and 5/2), and the
+    subgradient of symmetry for the exponential one.
+    """
+    xp = namespace(squared)
+    if xp is np:
+        return np.sqrt(squared)
+    apart = squared > 0
+    return xp.where(apart, xp.sqrt(xp.where(apart, squared, 1.0)), 0.0)
+
+
+class Stationary(Kernel):
+    """A kernel of the scaled distance; `lengthscale` is one number or one for each column."""
+
+    lengthscale: Any = parameter(default=1.0, constraint=positive)
+
+    @abc.abstractmethod
+    def profile(self, squared: Any) -> Any:
+        """Return the kernel as a function of the squared scaled distance, which may be overwritten; one at zero."""
+
+    @abc.abstractmethod
+    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+        """Turn norms of standard normal vectors into norms of spectral frequencies (unit lengthscale)."""
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return the profile at all scaled distances."""
+        return self.profile(squared_distance(self.scaled(a), self.scaled(b)))
+
+    def diagonal(self, a: Any) -> Any:
+        """Return ones."""
+        return namespace(a, self.lengthscale).ones(a.shape[0])
+
+    def scaled(self, a: Any) -> Any:
+        """Divide the columns by the lengthscale."""
+        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
+        return a / self.lengthscale
+
+    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+        """Draw frequencies: a uniform direction times a radius of this kernel's own law."""
+        check_columns(self, "lengthscale", self.lengthscale, dimension)
+        directions = isotropic_directions(n, dimension, rng, orthogonal)
+        radii = self.radii(np.sqrt(rng.chisquare(dimension, n)), rng)
+        return Spectrum(directions * radii[:, None] / self.lengthscale)
+
+
+class RBF(Stationary):
+    """Gaussian kernel exp(-r²/2), r the distance divided by the lengthscale.
+
+    >>> RBF(lengthscale=2.0)([[0.0]], [[2.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    def profile(self, squared: Any) -> Any:
+        """Return exp(-r²/2)."""
+        return exp_of_multiple(squared, -0.5)
+
+    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+        """Return the norms themselves: the spectral law is standard normal."""
+        return chi
+
+
+class _Matern(Stationary):
+    """What the Matern kernels share: a spectral law of Student's t with 2ν degrees of freedom."""
+
+    degrees = 1
+
+    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+        """Divide the norms by the root of a scaled chi-square."""
+        return chi / np.sqrt(rng.chisquare(self.degrees, len(chi)) / self.degrees)
+
+
+class Matern12(_Matern):
+    """Exponential kernel exp(-r): rough, continuous functions.
+
+    >>> Matern12()([[0.0]], [[1.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    degrees = 1
+
+    def profile(self, squared: Any) -> Any:
+        """Return exp(-r)."""
+        return namespace(squared).exp(-distance(squared))
+
+
+class Matern32(_Matern):
+    """Matern kernel (1 + √3 r) exp(-√3 r): functions with one derivative.
+
+    >>> Matern32()([[0.0]], [[1.0]]).round(4)
+    array([[0.4834]])
+    """
+
+    degrees = 3
+
+    def profile(self, squared: Any) -> Any:
+        """Return (1 + √3 r) exp(-√3 r)."""
+        r = math.sqrt(3.0) * distance(squared)
+        return (1.0 + r) * namespace(squared).exp(-r)
+
+
+class Matern52(_Matern):
+    """Matern kernel (1 + √5 r + 5r²/3) exp(-√5 r): functions with two derivatives.
+
+    >>> Matern52()([[0.0]], [[1.0]]).round(4)
+    array([[0.524]])
+    """
+
+    degrees = 5
+
+    def profile(self, squared: Any) -> Any:
+        """Return (1 + √5 r + 5r²/3) exp(-√5 r)."""
+        r = math.sqrt(5.0) * distance(squared)
+        return (1.0 + r + (5.0 / 3.0) * squared) * namespace(squared).exp(-r)
+
+
+class RationalQuadratic(Stationary):
+    """Mixture of Gaussian kernels of many lengthscales: (1 + r²/(2 alpha))^(-alpha).
+
+    >>> RationalQuadratic(alpha=1.0)([[0.0]], [[2.0]]).round(4)
+    array([[0.3333]])
+    """
+
+    alpha: Any = parameter(default=1.0, constraint=positive)
+
+    def profile(self, squared: Any) -> Any:
+        """Return (1 + r²/(2 alpha))^(-alpha)."""
+        xp = namespace(squared, self.alpha)
+        return xp.exp(-self.alpha * xp.log1p(0.5 * squared / self.alpha))
+
+    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+        """Multiply the norms by the root of a gamma draw: a Gaussian scale mixture."""
+        return chi * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, len(chi)))
+
+
+class Periodic(Kernel):
+    """Periodic kernel exp(-2 Σ_j sin²(π d_j / period_j) / lengthscale_j²).
+
+    It is the RBF kernel after each column is wound onto a circle, and is computed that way.
+
+    >>> Periodic(period=3.0)([[0.0]], [[3.0]]).round(4)
+    array([[1.]])
+    """
+
+    lengthscale: Any = parameter(default=1.0, constraint=positive)
+    period: Any = parameter(default=1.0, constraint=positive)
+
+    def gram(self, a: Any, b: Any) -> Any:
+        """Return the RBF kernel on the circle."""
+        return exp_of_multiple(squared_distance(self.wound(a), self.wound(b)), -0.5)
+
+    def diagonal(self, a: Any) -> Any:
+        """Return ones."""
+        return namespace(a, self.lengthscale).ones(a.shape[0])
+
+    def wound(self, a: Any) -> Any:
+        """Map each column to a point on a circle of radius 1/lengthscale."""
+        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
+        check_columns(self, "period", self.period, a.shape[1])
+        xp = namespace(a, self.lengthscale, self.period)
+        angle = 2.0 * math.pi * a / self.period
+        return xp.concatenate([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
+
+    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+        """Draw harmonics of the period: j has probability exp(-1/l²) I_|j|(1/l²) (Jacobi-Anger)."""
+        from scipy.special import ive
+
+        check_columns(self, "lengthscale", self.lengthscale, dimension)
+        check_columns(self, "period", self.period, dimension)
+        concentration = np.broadcast_to(1.0 / np.square(self.lengthscale), dimension)
+        harmonics = np.empty((n, dimension))
+        for j, c in enumerate(concentration):
+            order = np.arange(-_harmonics_needed(c), _harmonics_needed(c) + 1)
+            mass = ive(np.abs(order), c)
+            harmonics[:, j] = rng.choice(order, size=n, p=mass / mass.sum())
+        return Spectrum(2.0 * math.pi * harmonics / self.period)
+
+
+def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
+    """Raise if a parameter with one value for each column does not fit the points."""
+    size = np.shape(value)[0] if np.ndim(value) == 1 else 1
+    if size not in (1, columns):
+        raise ValueError(
+            f"{type(kernel).__name__}: {name} has {size} values but the points have {columns} column(s). Give one "
+            f"value for all columns, or {columns} values, or pick columns with .on([...])."
+        )
+
+
+def _harmonics_needed(concentration: float) -> int:
+    """Return how many harmonics carry all but a negligible part of the spectral mass."""
+    return 20 + math.ceil(12.0 * math.sqrt(concentration))

@@ -1,0 +1,228 @@
+"""Models as frozen dataclasses whose numeric fields are parameters in natural units.
+
+A subclass of `Parametrized` declares its fields like a dataclass. Fields made with `parameter` are the numbers
+that learning may change; each states its constraint. Other modules nest as fields; arrays are data; what is
+left (integers, tuples, names) is configuration. `leaves` names the parameters by path, `with_leaves` puts new
+values in, and `flatten` splits a module into arrays and a hashable `Structure` for compiled functions.
+
+>>> class Line(Parametrized):
+...     slope: float = parameter(default=2.0)
+...     scale: float = parameter(default=1.0, constraint=positive)
+>>> leaves(Line())
+{'slope': 2.0, 'scale': 1.0}
+>>> with_leaves(Line(), {"slope": 3.0})
+Line(slope=3.0, scale=1.0)
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self, dataclass_transform
+
+import numpy as np
+
+from decond.backend import is_traced
+
+__all__ = [
+    "Constraint",
+    "Parametrized",
+    "Structure",
+    "flatten",
+    "leaves",
+    "nonnegative",
+    "parameter",
+    "positive",
+    "real",
+    "unflatten",
+    "with_leaves",
+]
+
+
+class Constraint(NamedTuple):
+    """The values a parameter may take: those above `lower` (or at it, unless `open`)."""
+
+    description: str
+    lower: float
+    open: bool
+
+    def allows(self, value: np.ndarray) -> bool:
+        """Tell whether every entry is finite and within the constraint."""
+        inside = value > self.lower if self.open else value >= self.lower
+        return bool(np.all(np.isfinite(value) & inside))
+
+
+real = Constraint("finite", -np.inf, False)
+positive = Constraint("positive and finite", 0.0, True)
+nonnegative = Constraint("zero or positive, and finite", 0.0, False)
+
+
+def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = real) -> Any:
+    """Declare a dataclass field as a parameter with a constraint."""
+    return dataclasses.field(default=default, metadata={"constraint": constraint})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, dataclasses.field))
+class Parametrized:
+    """Base of kernels, features, priors and observations: a frozen dataclass with declared parameters."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make every subclass a frozen dataclass."""
+        super().__init_subclass__(**options)
+        dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    def __post_init__(self) -> None:
+        """Check every parameter against its constraint."""
+        for field in _parameter_fields(self):
+            value = getattr(self, field.name)
+            if not is_traced(value):
+                checked = _checked(self, field, value)
+                object.__setattr__(self, field.name, checked)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def __repr__(self) -> str:
+        """Show the class with its fields, arrays by their shape."""
+        parts = (f"{field.name}={_short(getattr(self, field.name))}" for field in _fields(self))
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
+    """Return the parameters of a module and of all modules within it, by path."""
+    found: dict[str, Any] = {}
+    for field in _fields(module):
+        value = getattr(module, field.name)
+        if "constraint" in field.metadata:
+            if value is not None:
+                found[prefix + field.name] = value
+        else:
+            for path, child in _children(field.name, value):
+                found.update(leaves(child, f"{prefix}{path}."))
+    return found
+
+
+def with_leaves(module: Parametrized, values: Mapping[str, Any]) -> Any:
+    """Return a copy of the module with the parameters at these paths replaced."""
+    unknown = set(values) - set(leaves(module))
+    if unknown:
+        raise KeyError(f"{sorted(unknown)} are no parameters of this model; it has {sorted(leaves(module))}.")
+    changes: dict[str, Any] = {}
+    for field in _fields(module):
+        value = getattr(module, field.name)
+        if "constraint" in field.metadata:
+            if field.name in values:
+                changes[field.name] = values[field.name]
+            continue
+        new = [with_leaves(child, _below(values, path)) for path, child in _children(field.name, value)]
+        if new:
+            changes[field.name] = tuple(new) if isinstance(value, tuple) else new[0]
+    return module.replace(**changes)
+
+
+class Structure(NamedTuple):
+    """What is left of a module when its arrays are taken out; hashable, so that it can key compiled code."""
+
+    cls: type
+    entries: tuple[tuple[str, Any], ...]
+
+
+class _Array(NamedTuple):
+    """Stands for an array (or a parameter, if `path` is given) in a Structure."""
+
+    path: str | None
+
+
+def flatten(module: Parametrized, prefix: str = "") -> tuple[dict[str, Any], list[Any], Structure]:
+    """Split a module into its parameters by path, its data arrays, and its structure."""
+    parameters: dict[str, Any] = {}
+    constants: list[Any] = []
+
+    def strip(value: Any, path: str, is_parameter: bool) -> Any:
+        if isinstance(value, Parametrized):
+            entries = []
+            for field in _fields(value):
+                child = getattr(value, field.name)
+                entries.append((field.name, strip(child, f"{path}{field.name}.", "constraint" in field.metadata)))
+            return Structure(type(value), tuple(entries))
+        if isinstance(value, tuple) and any(isinstance(item, Parametrized) for item in value):
+            return tuple(strip(item, f"{path}{i}.", False) for i, item in enumerate(value))
+        if is_parameter and value is not None:
+            parameters[path[:-1]] = value
+            return _Array(path[:-1])
+        if isinstance(value, np.ndarray):
+            constants.append(value)
+            return _Array(None)
+        return value
+
+    structure = strip(module, prefix, False)
+    return parameters, constants, structure
+
+
+def unflatten(structure: Structure, parameters: Mapping[str, Any], constants: list[Any]) -> Any:
+    """Rebuild a module from what `flatten` returned, without checking values (they may be traced)."""
+    return _rebuild(structure, parameters, iter(constants))
+
+
+def _rebuild(entry: Any, parameters: Mapping[str, Any], constants: Iterator[Any]) -> Any:
+    if isinstance(entry, Structure):
+        module: Any = object.__new__(entry.cls)
+        for name, child in entry.entries:
+            object.__setattr__(module, name, _rebuild(child, parameters, constants))
+        return module
+    if isinstance(entry, _Array):
+        return next(constants) if entry.path is None else parameters[entry.path]
+    if isinstance(entry, tuple):
+        return tuple(_rebuild(item, parameters, constants) for item in entry)
+    return entry
+
+
+def _fields(module: Parametrized) -> tuple[dataclasses.Field, ...]:
+    return dataclasses.fields(module)  # type: ignore[arg-type]
+
+
+def _parameter_fields(module: Parametrized) -> list[dataclasses.Field]:
+    return [field for field in _fields(module) if "constraint" in field.metadata]
+
+
+def _children(name: str, value: Any) -> Iterator[tuple[str, Parametrized]]:
+    if isinstance(value, Parametrized):
+        yield name, value
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            if isinstance(item, Parametrized):
+                yield f"{name}.{i}", item
+
+
+def _below(values: Mapping[str, Any], path: str) -> dict[str, Any]:
+    start = path + "."
+    return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
+
+
+def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
+    """Return the parameter as a float or a flat float64 array, or raise."""
+    constraint: Constraint = field.metadata["constraint"]
+    label = f"{type(module).__name__}({field.name}={value!r})"
+    if value is None:
+        if field.default is None:
+            return None
+        raise TypeError(f"{label}: a number is needed.")
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{label}: {field.name} must be a number, or one number for each column.") from None
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(
+            f"{label}: {field.name} has shape {array.shape}; give a number, or a flat list with one number for "
+            "each column."
+        )
+    if not constraint.allows(array):
+        raise ValueError(
+            f"{label}: {field.name} must be {constraint.description}. Give a value in the units of your data."
+        )
+    return float(array) if array.ndim == 0 else array
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist()) if value.ndim == 1 and value.size <= 8 else f"array{value.shape}"
+    return repr(value)

@@ -1,0 +1,87 @@
+"""One conditioning routine for every model: prior + observation + targets → posterior."""
+
+from typing import Any
+
+import numpy as np
+
+from decond.checks import as_targets, check_choice
+from decond.linalg import Factor, LowRankPlusNoise, cholesky, multiply
+from decond.regression.linearization import Linearization
+from decond.regression.observations import Observation
+from decond.regression.posterior import FunctionPosterior, InducingPosterior, Posterior, WeightPosterior
+from decond.regression.priors import Prior, WeightPrior
+
+__all__ = ["condition"]
+
+FORMS = ("auto", "function", "inducing", "weight")
+
+
+def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> Posterior:
+    """Return the posterior of f given targets z: (m,), or (m, t) for several target columns.
+
+    Three algebraic forms give the same answer and are chosen by size: "function" (m x m), "inducing" (the size of
+    the transformation set; needs isotropic noise) and "weight" (the number of features; needs a `WeightPrior`).
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> posterior = condition(FunctionPrior(RBF()), Direct([0.0, 1.0], noise=0.01), [1.0, -1.0])
+    >>> posterior.mean([[0.0], [1.0]]).round(2)
+    array([ 1., -1.])
+    """
+    check_choice(form, "form", FORMS)
+    points, targets = checked_data(prior, observation, z)
+    linear = observation.linearize()
+    chosen = _cheapest_form(prior, points, linear) if form == "auto" else form
+    _check_form(chosen, prior, linear)
+    if chosen == "weight":
+        return WeightPosterior(prior, points, linear, targets)
+    gram = prior.covariance.gram(points, points)
+    if chosen == "inducing":
+        return InducingPosterior(prior, points, linear, targets, low_rank_evidence(gram, linear))
+    factor, _, _ = evidence_factor(gram, linear)
+    return FunctionPosterior(prior, points, linear, targets, factor)
+
+
+def checked_data(prior: Prior, observation: Observation, z: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return points that the prior's kernel accepts and targets that fit the observation."""
+    points = prior.covariance.points(observation.x, "x")
+    return points, as_targets(z, "z", observation.size, observation.partner)
+
+
+def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray, np.ndarray]:
+    """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM and KM - shared."""
+    transformation = linear.transformation
+    dense = isinstance(transformation, np.ndarray)
+    product = multiply(gram, transformation) if dense else (transformation.T @ gram).T  # K is symmetric
+    inner = product if linear.shared is None else product - linear.shared
+    evidence = multiply(transformation.T, inner) if dense else np.array(transformation.T @ inner)
+    linear.add_noise(evidence)
+    return cholesky(evidence, "MᵀKM + Σ"), product, inner
+
+
+def low_rank_evidence(gram: np.ndarray, linear: Linearization) -> LowRankPlusNoise:
+    """Factor the same S through the bridge of the observation (r x r)."""
+    prior = linear.bridge(linear.bridge(gram).T)
+    return LowRankPlusNoise(linear.rows, prior, linear.noise, "RK̃Rᵀ + σ²I")
+
+
+def _cheapest_form(prior: Prior, points: np.ndarray, linear: Linearization) -> str:
+    """Return the form with the smallest matrix to factor; between equals the simplest."""
+    sizes = {"function": linear.size}
+    if linear.isotropic and linear.differentiable:
+        sizes["inducing"] = linear.rows.shape[0]
+    elif linear.isotropic:
+        sizes["inducing"] = len(points)
+    if isinstance(prior, WeightPrior):
+        sizes["weight"] = prior.features.transform(points[:1]).shape[1]
+    return min(sizes, key=lambda form: sizes[form])
+
+
+def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
+    if form == "weight" and not isinstance(prior, WeightPrior):
+        raise ValueError(f'form="weight" needs a WeightPrior, but prior is a {type(prior).__name__}. Use "auto".')
+    if form == "inducing" and not linear.isotropic:
+        raise ValueError(
+            'form="inducing" needs the same independent noise for every target (Σ = σ²I), which this observation '
+            'does not have. Use mediator="map", or form="auto".'
+        )

@@ -1,0 +1,116 @@
+"""Log evidences and their gradients, with every matrix adjoint written by hand.
+
+The adjoints of the Gram matrices and of the noise come from the algebra below in a handful of matrix products;
+`decond.autodiff` carries them to the parameters of the kernels.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from decond.autodiff import symmetric_gram_pullback
+from decond.linalg import (
+    gaussian_log_density,
+    gaussian_log_density_pullback,
+    mirrored,
+    symmetric_product,
+    times_symmetric,
+)
+from decond.regression.conditioning import checked_data, condition, evidence_factor, low_rank_evidence
+from decond.regression.linearization import Gradient, Linearization
+from decond.regression.observations import Observation
+from decond.regression.priors import Prior, prior_mean
+
+__all__ = ["log_evidence", "log_evidence_and_gradient"]
+
+
+def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> float:
+    """Return log p(z̃) of the model, summed over target columns.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> round(log_evidence(FunctionPrior(RBF()), Direct([0.0], noise=1.0), [0.0]), 4)
+    -1.2655
+    """
+    return condition(prior, observation, z, form).log_evidence
+
+
+def log_evidence_and_gradient(prior: Prior, observation: Observation, z: Any) -> tuple[float, Gradient]:
+    """Return log p(z̃) and its gradient by parameter path, such as "prior.kernel.lengthscale".
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> value, gradient = log_evidence_and_gradient(FunctionPrior(RBF()), Direct([0.0], noise=1.0), [0.0])
+    >>> sorted(gradient)
+    ['observation.noise', 'prior.kernel.lengthscale', 'prior.mean']
+    """
+    points, targets = checked_data(prior, observation, z)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    linear = observation.linearize(differentiable=True)
+    gram = prior.covariance.gram(points, points)
+    mean = prior_mean(prior, columns.shape[1])
+    route = _through_points if linear.isotropic and len(points) < linear.size else _through_targets
+    value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean)
+    covariance_gradient = symmetric_gram_pullback(prior.covariance, points, gram_bar).parameters
+    scope = "prior.kernel." if hasattr(prior, "kernel") else "prior."
+    gradient = {scope + path: bar for path, bar in covariance_gradient.items()}
+    gradient["prior.mean"] = float(mean_bar.sum()) if np.ndim(prior.mean) == 0 else mean_bar  # type: ignore[attr-defined]
+    gradient.update({f"observation.{path}": bar for path, bar in observation_gradient.items()})
+    return value, gradient
+
+
+def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:
+    """Differentiate log N(r; 0, S), S = noise + Mᵀ(KM - shared), m x m.
+
+    With G = ½(ααᵀ - S⁻¹): K_bar = MGMᵀ, M_bar = (2KM - shared)G, shared_bar = -MG, noise_bar = G. The constant
+    mean c adds to M_bar through r = z̃ - c Mᵀ1.
+    """
+    M = linear.transformation
+    factor, KM, inner = evidence_factor(gram, linear)
+    residual = z - np.outer(np.asarray(M.sum(axis=0)), mean)
+    value = gaussian_log_density(factor, residual)
+    residual_bar, G = gaussian_log_density_pullback(factor, residual)
+    mean_bar = -(np.asarray(M.sum(axis=0)) @ residual_bar)
+    if not linear.differentiable:
+        full = mirrored(G)
+        return value, np.asarray(M @ np.asarray(M @ full).T), mean_bar, linear.pullback(full)
+    MG = times_symmetric(M, G)
+    gram_bar = symmetric_product(MG, M.T)
+    M_bar = times_symmetric(np.add(KM, inner, out=inner), G)
+    if mean.any():
+        M_bar -= residual_bar @ mean
+    shared_bar = None if linear.shared is None else np.negative(MG, out=MG)
+    return value, gram_bar, mean_bar, linear.pullback(G, linear.bridge(M_bar), shared_bar)
+
+
+def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:
+    """Differentiate the same evidence through r x r matrices, for isotropic noise.
+
+    V is the posterior covariance and μ̃ the posterior mean of the bridged values B f(x), with prior covariance
+    K̃ = BKBᵀ: K̃_bar = ½(WS⁻¹Wᵀ - ββᵀ) with its sign turned, and W_bar = (μ̃eᵀ - VW)/σ², e = r - Wᵀμ̃.
+    """
+    low_rank = low_rank_evidence(gram, linear)
+    core, R, noise = low_rank.core, low_rank.triangle, low_rank.noise
+    rows, t = linear.rows, z.shape[1]
+    bridged = linear.bridge(linear.bridge(gram).T)
+    ones = linear.bridge(np.ones((len(gram), 1)))[:, 0]
+    residual = z - np.outer(ones @ rows, mean)
+    inside = low_rank.basis.T @ residual
+    outside = residual - low_rank.basis @ inside
+    beta = R.T @ core.solve(inside)
+    alpha = low_rank.basis @ core.solve(inside) + outside / noise
+    extra = low_rank.size - core.size
+    value = gaussian_log_density(core, inside) - 0.5 * float(
+        (outside**2).sum() / noise + t * extra * np.log(2.0 * np.pi * noise)
+    )
+    half = core.half_solve(R)  # WS⁻¹Wᵀ = halfᵀ half
+    bridged_bar = 0.5 * (beta @ beta.T - t * half.T @ half)
+    gram_bar = linear.bridge_transposed(linear.bridge_transposed(bridged_bar).T)
+    explained = half @ bridged
+    posterior_covariance = bridged - explained.T @ explained
+    rows_bar = (bridged @ beta) @ alpha.T - (t / noise) * (posterior_covariance @ rows)
+    rows_bar += np.outer(ones, alpha @ mean)
+    trace_inverse = extra / noise + float(np.trace(core.inverse()))
+    noise_bar = 0.5 * (float((alpha**2).sum()) - t * trace_inverse)
+    mean_bar = (ones @ rows) @ alpha
+    return value, gram_bar, mean_bar, linear.pullback(noise_bar, rows_bar)

@@ -1,0 +1,184 @@
+"""An observation in numbers: z̃ = Mᵀ f(x) + noise(Σ) at given parameters, with its adjoint.
+
+Σ is kept as `noise` minus Mᵀ `shared`, where `noise` is a number (σ²I), a vector (a diagonal) or a matrix. So
+the products of MᵀKM + Σ = noise + Mᵀ(KM - shared) are merged into one.
+"""
+
+import abc
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from decond.linalg import Factor, add_to_diagonal, cholesky, symmetrized_outer
+from decond.smoother import Smoother
+
+__all__ = ["FixedLinearization", "Linearization", "MediatedLinearization"]
+
+Gradient = dict[str, Any]
+
+
+class Linearization(abc.ABC):
+    """M and Σ of an observation, in the forms that conditioning asks for."""
+
+    noise: Any
+    shared: np.ndarray | None = None
+    differentiable = False
+    """Whether M depends on parameters, so that its adjoint is worth computing."""
+
+    @property
+    @abc.abstractmethod
+    def transformation(self) -> Any:
+        """M (n, m), dense or sparse."""
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> np.ndarray:
+        """W (r, m), where M = Bᵀ W."""
+
+    @abc.abstractmethod
+    def bridge(self, values: np.ndarray) -> np.ndarray:
+        """Return B @ values (r, k) for values (n, k)."""
+
+    @abc.abstractmethod
+    def bridge_transposed(self, values: np.ndarray) -> np.ndarray:
+        """Return Bᵀ @ values (n, k) for values (r, k)."""
+
+    @abc.abstractmethod
+    def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
+        """Return the gradient of the observation's parameters, by path.
+
+        `noise_bar` is the adjoint of the noise matrix: a lower triangle, or its trace if the noise is isotropic.
+        `rows_bar` is the adjoint of W at fixed prior covariance of f (the adjoint of M, taken through Bᵀ).
+        """
+
+    @property
+    def size(self) -> int:
+        """The number m of observed values."""
+        return self.transformation.shape[1]
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether Σ = σ²I, which the forms with small matrices need."""
+        return np.ndim(self.noise) == 0 and self.shared is None
+
+    @property
+    def noise_covariance(self) -> np.ndarray:
+        """Σ (m, m), in full."""
+        covariance = np.zeros((self.size, self.size))
+        self.add_noise(covariance)
+        if self.shared is not None:
+            covariance -= self.transformation.T @ self.shared
+        return covariance
+
+    def add_noise(self, matrix: np.ndarray) -> None:
+        """Add `noise` to a matrix, in place."""
+        if np.ndim(self.noise) == 2:
+            matrix += self.noise
+        else:
+            add_to_diagonal(matrix, self.noise)
+
+    @cached_property
+    def noise_factor(self) -> Factor:
+        """The Cholesky factor of Σ."""
+        return cholesky(self.noise_covariance, "the noise covariance Σ")
+
+
+class FixedLinearization(Linearization):
+    """M does not depend on parameters; Σ does so through `noise_pullback`."""
+
+    def __init__(self, transformation: Any, noise: Any, noise_pullback: Callable[[Any], Gradient]) -> None:
+        self._transformation = transformation
+        self.noise = noise
+        self._noise_pullback = noise_pullback
+
+    @property
+    def transformation(self) -> Any:
+        """M as given."""
+        return self._transformation
+
+    @property
+    def rows(self) -> np.ndarray:
+        """M itself: the bridge is the identity."""
+        dense = self._transformation
+        return dense.toarray() if hasattr(dense, "toarray") else dense
+
+    def bridge(self, values: np.ndarray) -> np.ndarray:
+        """Return the values."""
+        return values
+
+    def bridge_transposed(self, values: np.ndarray) -> np.ndarray:
+        """Return the values."""
+        return values
+
+    def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
+        """Return the gradient of the noise parameters."""
+        return self._noise_pullback(noise_bar)
+
+
+class MediatedLinearization(Linearization):
+    """M = A = (L + τ²I)⁻¹ L̃ learned from pairs, and Σ of the paper's Theorem 5.3."""
+
+    differentiable = True
+
+    def __init__(
+        self,
+        smoother: Smoother,
+        y_task: np.ndarray,
+        noise_variance: float,
+        full: bool,
+        parameter_pullback: Callable[..., Gradient],
+    ) -> None:
+        self.smoother, self._parameter_pullback = smoother, parameter_pullback
+        self.noise = noise_variance
+        if full:
+            self._add_mediator_covariance(y_task)
+        else:
+            self._rows = smoother.rows(y_task)
+
+    def _add_mediator_covariance(self, y_task: np.ndarray) -> None:
+        """Set Σ = L̃̃ + σ²I - L̃ᵀA, or τ² WᵀW + σ²I in finite features."""
+        smoother, noise_variance = self.smoother, self.noise
+        if smoother.features is None:
+            self.shared = smoother.kernel.gram(smoother.points, y_task)
+            self._rows = smoother.factor.half_solve(self.shared)
+            self.noise = smoother.kernel.gram(y_task, y_task)
+        else:
+            self._rows = smoother.rows(y_task)
+            self.noise = smoother.ridge * (self._rows.T @ self._rows)
+        add_to_diagonal(self.noise, noise_variance)
+
+    @property
+    def size(self) -> int:
+        """The number m of task rows."""
+        return self._rows.shape[1]
+
+    @cached_property
+    def transformation(self) -> np.ndarray:
+        """A."""
+        return self.smoother.bridge_transposed(self._rows)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """W = R⁻¹ L̃, with R Rᵀ = L + τ²I."""
+        return self._rows
+
+    def bridge(self, values: np.ndarray) -> np.ndarray:
+        """Return R⁻¹ values."""
+        return self.smoother.bridge(values)
+
+    def bridge_transposed(self, values: np.ndarray) -> np.ndarray:
+        """Return R⁻ᵀ values."""
+        return self.smoother.bridge_transposed(values)
+
+    def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
+        """Carry adjoints on to L̃, L, L̃̃ and the noises.
+
+        With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T + shared_bar and L_bar = -sym(T Aᵀ).
+        """
+        solved = self.smoother.factor.half_solve_transposed(rows_bar)
+        gram_bar = symmetrized_outer(solved, self.transformation, -0.5)
+        if shared_bar is not None:
+            solved += shared_bar
+        return self._parameter_pullback(noise_bar, solved, gram_bar)

@@ -1,0 +1,287 @@
+"""How data see the function f: directly, through given weights, as averages of groups, or through a mediator.
+
+An observation is a frozen value that holds data and parameters. `linearize` turns it into numbers, the pair
+(M, Σ) of z̃ = Mᵀ f(x) + noise(Σ), as a pure function of what it holds.
+"""
+
+import abc
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from decond.autodiff import gram_pullback, symmetric_gram_pullback
+from decond.checks import as_rows, as_weights, check_choice, check_same_length
+from decond.features.base import as_kernel
+from decond.kernels.base import Kernel
+from decond.parameters import Parametrized, nonnegative, parameter, positive
+from decond.regression.linearization import (
+    FixedLinearization,
+    Gradient,
+    Linearization,
+    MediatedLinearization,
+)
+from decond.smoother import Smoother
+
+__all__ = ["Aggregated", "Direct", "Observation", "TaskTransformed", "Transformed"]
+
+
+class Observation(Parametrized, abc.ABC):
+    """Data that are linear in f at the rows of `x`, plus Gaussian noise."""
+
+    x: Any
+
+    def __post_init__(self) -> None:
+        """Check the points; text stays text, for kernels that take labels."""
+        object.__setattr__(self, "x", as_rows(self.x, "x", labels=True))
+        super().__post_init__()
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """The number m of observed values."""
+
+    @property
+    @abc.abstractmethod
+    def partner(self) -> str:
+        """What the targets are paired with, for messages."""
+
+    @abc.abstractmethod
+    def linearize(self, *, differentiable: bool = False) -> Linearization:
+        """Return (M, Σ) at the current parameters; with `differentiable`, in a form that has a pullback."""
+
+
+class Direct(Observation):
+    """z = f(x) + noise: ordinary regression, M = I and Σ = σ²I. `noise` is σ.
+
+    >>> Direct([0.0, 1.0], noise=0.5).linearize().noise_covariance
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    """
+
+    noise: Any = parameter(default=0.1, constraint=positive)
+
+    @property
+    def size(self) -> int:
+        """One value for each row of x."""
+        return len(self.x)
+
+    @property
+    def partner(self) -> str:
+        """Targets are paired with x."""
+        return "x"
+
+    def linearize(self, *, differentiable: bool = False) -> Linearization:
+        """Return M = I and Σ = σ²I."""
+        return FixedLinearization(sparse.eye_array(len(self.x), format="csr"), self.noise**2, self._pull)
+
+    def _pull(self, noise_bar: Any) -> Gradient:
+        return {"noise": 2.0 * self.noise * _trace(noise_bar)}
+
+
+class Transformed(Observation):
+    """z̃ = Mᵀ f(x) + noise with given M (n, m) and Σ = `noise_covariance` + `noise`² I (Table C.1).
+
+    `noise_covariance` is a number, a vector (a diagonal) or a matrix (m, m); None is zero. `noise` is a standard
+    deviation that can be learned.
+
+    >>> Transformed([0.0, 1.0], [[1.0], [2.0]], noise=0.5).linearize().noise_covariance
+    array([[0.25]])
+    """
+
+    transformation: Any
+    noise_covariance: Any = None
+    noise: Any = parameter(default=0.0, constraint=nonnegative)
+
+    def __post_init__(self) -> None:
+        """Check shapes and that some noise was given."""
+        super().__post_init__()
+        transformation = as_rows(self.transformation, "transformation")
+        check_same_length(transformation, "transformation", len(self.x), "x")
+        object.__setattr__(self, "transformation", transformation)
+        covariance = _noise_covariance(self.noise_covariance, self.size)
+        if np.ndim(covariance) == 0 and covariance == 0.0 and self.noise == 0.0:
+            raise ValueError(
+                "noise_covariance and noise are both zero; a noiseless observation cannot be conditioned on stably. "
+                "Give a small noise, for example noise=1e-3 times the spread of the targets."
+            )
+        object.__setattr__(self, "noise_covariance", covariance)
+
+    @property
+    def size(self) -> int:
+        """One value for each column of M."""
+        return self.transformation.shape[1]
+
+    @property
+    def partner(self) -> str:
+        """Targets are paired with the columns of M."""
+        return "the columns of transformation"
+
+    def linearize(self, *, differentiable: bool = False) -> Linearization:
+        """Return M and Σ."""
+        noise = self.noise_covariance + (
+            self.noise**2 * np.eye(self.size) if np.ndim(self.noise_covariance) == 2 else self.noise**2
+        )
+        return FixedLinearization(self.transformation, noise, self._pull)
+
+    def _pull(self, noise_bar: Any) -> Gradient:
+        return {"noise": 2.0 * self.noise * _trace(noise_bar)}
+
+
+class Aggregated(Observation):
+    """z̃ = averages of f over groups of rows + noise: one value for each distinct label, in sorted order.
+
+    `weights` (positive, one for each row) make weighted averages; they are scaled to sum to one in each group.
+    Two noises, both standard deviations: `noise` of each average and `individual_noise` of each row, which
+    averages out: Σ = diag(σ² + τ² Σ_i w_ij²).
+
+    >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
+    >>> daily.linearize().transformation.toarray()
+    array([[0.5, 0. ],
+           [0.5, 0. ],
+           [0. , 1. ]])
+    """
+
+    groups: Any
+    noise: Any = parameter(default=0.1, constraint=positive)
+    individual_noise: Any = parameter(default=0.0, constraint=nonnegative)
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        """Check groups and weights."""
+        super().__post_init__()
+        groups = np.asarray(self.groups)
+        if groups.ndim != 1:
+            raise ValueError(f"groups has shape {groups.shape}; give one label for each row of x, a flat array.")
+        check_same_length(groups, "groups", len(self.x), "x")
+        weights = as_weights(self.weights, "weights", len(self.x), "x")
+        if np.any(weights <= 0):
+            raise ValueError(
+                f"weights has values down to {weights.min():g}; weights of an average are positive. Drop the rows "
+                "that should not count."
+            )
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The distinct labels, in the order of the targets."""
+        return np.unique(self.groups)
+
+    @property
+    def size(self) -> int:
+        """One value for each label."""
+        return len(self.labels)
+
+    @property
+    def partner(self) -> str:
+        """Targets are paired with the labels."""
+        return "the distinct labels of groups"
+
+    def linearize(self, *, differentiable: bool = False) -> Linearization:
+        """Return the averaging matrix and the two noises."""
+        labels, index = np.unique(self.groups, return_inverse=True)
+        shares = self.weights / np.bincount(index, self.weights)[index]
+        shape = (len(self.x), len(labels))
+        transformation = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
+        spread = np.bincount(index, shares**2)
+
+        def pull(noise_bar: Any) -> Gradient:
+            diagonal = np.diagonal(noise_bar)
+            return {
+                "noise": 2.0 * self.noise * diagonal.sum(),
+                "individual_noise": 2.0 * self.individual_noise * (diagonal @ spread),
+            }
+
+        return FixedLinearization(transformation, self.noise**2 + self.individual_noise**2 * spread, pull)
+
+
+class TaskTransformed(Observation):
+    """z̃ = E[f(X) | Y = ỹ] + noise, with p(x | y) known through pairs (x, y) only (Theorem 5.3 of the paper).
+
+    `kernel_y` is the covariance ℓ of the mediating function g. ``mediator="full"`` keeps the uncertainty of g in
+    Σ = L̃̃ + σ²I - L̃ᵀ(L + τ²I)⁻¹L̃; ``"map"`` replaces g by its mean, Σ = σ²I, which gives the deconditional
+    mean embedding. `noise` is σ; `mediator_noise` is τ, by default tied to σ as in the paper (λ = τ²/n and
+    ε = σ²/m).
+
+    >>> from decond.kernels import RBF
+    >>> seen = TaskTransformed(x=[0.0, 1.0], y=[0.0, 1.0], y_task=[0.5], kernel_y=RBF(), noise=0.1)
+    >>> seen.linearize().transformation.round(3).ravel()
+    array([0.546, 0.546])
+    """
+
+    y: Any
+    y_task: Any
+    kernel_y: Kernel
+    noise: Any = parameter(default=0.1, constraint=positive)
+    mediator: str = "full"
+    mediator_noise: Any = parameter(default=None, constraint=positive)
+
+    def __post_init__(self) -> None:
+        """Check both tables."""
+        super().__post_init__()
+        check_choice(self.mediator, "mediator", ("full", "map"))
+        kernel = as_kernel(self.kernel_y, "kernel_y")
+        y, y_task = kernel.points(self.y, "y"), kernel.points(self.y_task, "y_task")
+        check_same_length(y, "y", len(self.x), "x")
+        if y_task.shape[1] != y.shape[1]:
+            raise ValueError(
+                f"y_task has {y_task.shape[1]} column(s) but y has {y.shape[1]}; the mediator links the two tables, "
+                "so both need the same columns."
+            )
+        for name, value in (("kernel_y", kernel), ("y", y), ("y_task", y_task)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def size(self) -> int:
+        """One value for each task row."""
+        return len(self.y_task)
+
+    @property
+    def partner(self) -> str:
+        """Targets are paired with y_task."""
+        return "y_task"
+
+    def linearize(self, *, differentiable: bool = False) -> Linearization:
+        """Return A and Σ."""
+        tau = self.noise if self.mediator_noise is None else self.mediator_noise
+        smoother = Smoother(self.kernel_y, self.y, tau**2, "L + σ²I", use_features=not differentiable)
+        return MediatedLinearization(
+            smoother, self.y_task, self.noise**2, self.mediator == "full", self._parameter_pullback
+        )
+
+    def _parameter_pullback(self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray) -> Gradient:
+        """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y, and those of the noises."""
+        parts = [
+            symmetric_gram_pullback(self.kernel_y, self.y, gram_bar).parameters,
+            gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar).parameters,
+        ]
+        if self.mediator == "full":
+            parts.append(symmetric_gram_pullback(self.kernel_y, self.y_task, noise_bar).parameters)
+        gradient = {f"kernel_y.{path}": sum(part[path] for part in parts) for path in parts[0]}
+        gradient["noise"] = 2.0 * self.noise * _trace(noise_bar)
+        ridge_bar = float(np.trace(gram_bar))
+        if self.mediator_noise is None:
+            gradient["noise"] += 2.0 * self.noise * ridge_bar
+        else:
+            gradient["mediator_noise"] = 2.0 * self.mediator_noise * ridge_bar
+        return gradient
+
+
+def _trace(noise_bar: Any) -> float:
+    """Return the trace of an adjoint that is given in full, or already as its trace."""
+    return float(noise_bar) if np.ndim(noise_bar) == 0 else float(np.trace(noise_bar))
+
+
+def _noise_covariance(value: Any, size: int) -> Any:
+    """Return a noise covariance as a number, a vector or a symmetric matrix, checked."""
+    covariance = np.asarray(0.0 if value is None else value, dtype=np.float64)
+    accepted = f"a number, a vector ({size},) or a matrix ({size}, {size})"
+    if covariance.shape not in ((), (size,), (size, size)):
+        raise ValueError(f"noise_covariance has shape {covariance.shape}; give {accepted}.")
+    diagonal = np.diagonal(covariance) if covariance.ndim == 2 else covariance
+    if not np.isfinite(covariance).all() or np.any(diagonal < 0):
+        raise ValueError(f"noise_covariance has negative or non-finite variances; give {accepted} of variances.")
+    if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-8, atol=0.0):
+        raise ValueError("noise_covariance is not symmetric; average it with its transpose if that is rounding.")
+    return covariance if covariance.ndim else float(covariance)

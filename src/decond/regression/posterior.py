@@ -1,0 +1,259 @@
+"""What is known of f after the data: an immutable posterior, every answer a view of one factorization."""
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from decond.linalg import Factor, LowRankPlusNoise, cholesky, gaussian_log_density
+from decond.regression.linearization import Linearization
+from decond.regression.priors import Prior, prior_mean
+
+__all__ = ["FunctionPosterior", "InducingPosterior", "Posterior", "WeightPosterior"]
+
+
+class Posterior(abc.ABC):
+    """The Gaussian posterior of f: `mean`, `variance`, `covariance`, `sample`, `log_evidence`, `leave_one_out`.
+
+    With several target columns, means have shape (q, t); variances are shared by all columns.
+    """
+
+    form: str
+    """The algebraic form behind it: "function" (m x m), "inducing" (r x r) or "weight" (p x p)."""
+
+    def __init__(self, prior: Prior, points: np.ndarray, linear: Linearization, z: np.ndarray) -> None:
+        self.prior, self.points = prior, points
+        self._linear = linear
+        self._flat = z.ndim == 1
+        self._z = z[:, None] if self._flat else z
+        self._mean = prior_mean(prior, self._z.shape[1])
+        ones = np.asarray(linear.transformation.sum(axis=0)) if self._mean.any() else np.zeros(len(z))
+        self._residual = self._z - np.outer(ones, self._mean)
+
+    @property
+    @abc.abstractmethod
+    def log_evidence(self) -> float:
+        """Log p(z̃), summed over target columns."""
+
+    @abc.abstractmethod
+    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
+        """Return E[f(x) | z̃] less the prior's mean, (q, t)."""
+
+    @abc.abstractmethod
+    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
+        """Return var[f(x) | z̃], possibly negative by rounding."""
+
+    @abc.abstractmethod
+    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
+        """Return cov[f(x) | z̃]."""
+
+    @abc.abstractmethod
+    def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return S⁻¹ r (m, t) and the diagonal of S⁻¹, S the covariance of z̃."""
+
+    def mean(self, x: Any) -> np.ndarray:
+        """Return the posterior mean of f at the rows of x: (q,), or (q, t) for several targets."""
+        mean = self._centered_mean(self._queries(x)) + self._mean
+        return mean[:, 0] if self._flat else mean
+
+    def variance(self, x: Any) -> np.ndarray:
+        """Return the posterior variance of f at the rows of x, (q,); the noise of the targets is not in it."""
+        return np.maximum(self._marginal_variance(self._queries(x)), 0.0)
+
+    def std(self, x: Any) -> np.ndarray:
+        """Return the posterior standard deviation of f at the rows of x, (q,)."""
+        return np.sqrt(self.variance(x))
+
+    def covariance(self, x: Any) -> np.ndarray:
+        """Return the posterior covariance of f between the rows of x, (q, q)."""
+        covariance = self._full_covariance(self._queries(x))
+        return 0.5 * (covariance + covariance.T)
+
+    def sample(self, x: Any, n: int, seed: Any = None) -> np.ndarray:
+        """Return n joint draws of f at the rows of x: (n, q), or (n, q, t) for several targets.
+
+        The covariance is factored by its eigenvectors, so that it may be singular (repeated rows, or no
+        uncertainty left).
+        """
+        queries = self._queries(x)
+        values, vectors = np.linalg.eigh(self.covariance(queries))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        mean = self._centered_mean(queries) + self._mean
+        draws = np.random.default_rng(seed).standard_normal((n, len(queries), mean.shape[1]))
+        samples = mean + np.einsum("qr,nrt->nqt", root, draws)
+        return samples[:, :, 0] if self._flat else samples
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of each z̃_j predicted from the other targets, noise included.
+
+        Closed form from the one factorization: z̃_j - α_j / (S⁻¹)_jj and 1 / (S⁻¹)_jj.
+        """
+        alpha, diagonal = self._inverse()
+        mean = self._z - alpha / diagonal[:, None]
+        return (mean[:, 0] if self._flat else mean), 1.0 / diagonal
+
+    def _queries(self, x: Any) -> np.ndarray:
+        rows = self.prior.covariance.points(x, "x")
+        if rows.shape[1] != self.points.shape[1]:
+            raise ValueError(
+                f"x has {rows.shape[1]} column(s) but the model was conditioned on {self.points.shape[1]}. Give the "
+                "same columns in the same order."
+            )
+        return rows
+
+    def __repr__(self) -> str:
+        """Show size, form and log evidence."""
+        n, m = len(self.points), len(self._z)
+        return f"{type(self).__name__}({n} points, {m} targets, log evidence {self.log_evidence:.6g})"
+
+
+class _ProjectedPosterior(Posterior):
+    """A posterior from targets c with covariance factor T and cross-covariance G k(x, x*) (subclasses give them)."""
+
+    _factor: Factor
+    _targets: np.ndarray
+
+    @abc.abstractmethod
+    def _project(self, cross: np.ndarray) -> np.ndarray:
+        """Return G cross: the covariance of the targets with f(x*), from that of f(x)."""
+
+    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
+        return self._cross(x).T @ self._factor.solve(self._targets)
+
+    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
+        explained = self._factor.half_solve(self._cross(x))
+        return self.prior.covariance.diagonal(x) - (explained**2).sum(axis=0)
+
+    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
+        explained = self._factor.half_solve(self._cross(x))
+        return self.prior.covariance.gram(x, x) - explained.T @ explained
+
+    def _cross(self, x: np.ndarray) -> np.ndarray:
+        return self._project(self.prior.covariance.gram(self.points, x))
+
+
+class FunctionPosterior(_ProjectedPosterior):
+    """Function space: the covariance S = MᵀKM + Σ of the targets, m x m (Table C.1, right column)."""
+
+    form = "function"
+
+    def __init__(
+        self, prior: Prior, points: np.ndarray, linear: Linearization, z: np.ndarray, factor: Factor
+    ) -> None:
+        super().__init__(prior, points, linear, z)
+        self._factor, self._targets = factor, self._residual
+        self.weights = np.asarray(linear.transformation @ factor.solve(self._residual))
+        """Dual weights ᾱ (n, t): the mean is Σ_i ᾱ_i k(x_i, x)."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Log N(z̃; 0, S)."""
+        return gaussian_log_density(self._factor, self._residual)
+
+    def _project(self, cross: np.ndarray) -> np.ndarray:
+        return np.asarray(self._linear.transformation.T @ cross)
+
+    def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._factor.solve(self._residual), self._factor.inverse_diagonal()
+
+
+class InducingPosterior(_ProjectedPosterior):
+    """The same posterior through r x r matrices, for isotropic noise: the paper's alternative forms.
+
+    With M = BᵀW, K̃ = BKBᵀ and Wᵀ = QR, the m targets act like r targets Qᵀz̃ with covariance RK̃Rᵀ + σ²I; what
+    is left of z̃ outside the span of Q is noise.
+    """
+
+    form = "inducing"
+
+    def __init__(
+        self,
+        prior: Prior,
+        points: np.ndarray,
+        linear: Linearization,
+        z: np.ndarray,
+        low_rank: LowRankPlusNoise,
+    ) -> None:
+        super().__init__(prior, points, linear, z)
+        self._low_rank, self._factor = low_rank, low_rank.core
+        self._targets = low_rank.basis.T @ self._residual
+        inside = low_rank.triangle.T @ low_rank.core.solve(self._targets)
+        self.weights = linear.bridge_transposed(inside)
+        """Dual weights ᾱ (n, t): the mean is Σ_i ᾱ_i k(x_i, x)."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Log N(Qᵀz̃; 0, RK̃Rᵀ + σ²I) plus the density of the remainder under the noise."""
+        low_rank = self._low_rank
+        left = self._residual - low_rank.basis @ self._targets
+        extra, noise = left.shape[0] - low_rank.core.size, low_rank.noise
+        remainder = (left**2).sum() / noise + left.shape[1] * extra * np.log(2.0 * np.pi * noise)
+        return gaussian_log_density(low_rank.core, self._targets) - 0.5 * float(remainder)
+
+    def _project(self, cross: np.ndarray) -> np.ndarray:
+        return self._low_rank.triangle @ self._linear.bridge(cross)
+
+    def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
+        low_rank = self._low_rank
+        white = low_rank.core.half_solve(low_rank.basis.T)
+        outside = np.maximum(1.0 - (low_rank.basis**2).sum(axis=1), 0.0)
+        return low_rank.solve(self._residual), (white**2).sum(axis=0) + outside / low_rank.noise
+
+
+class WeightPosterior(Posterior):
+    """Weight space: p(w | z̃) = N(m, C), p x p, C = [ΦMΣ⁻¹MᵀΦᵀ + I/γ²]⁻¹ (Table C.1, left column)."""
+
+    form = "weight"
+
+    def __init__(self, prior: Any, points: np.ndarray, linear: Linearization, z: np.ndarray) -> None:
+        super().__init__(prior, points, linear, z)
+        features = prior.features.transform(points)  # Φᵀ
+        if linear.isotropic:
+            self._design = (linear.bridge(features).T @ linear.rows) / np.sqrt(linear.noise)
+            self._white = self._residual / np.sqrt(linear.noise)
+        else:
+            design = np.asarray(linear.transformation.T @ features)
+            self._design = linear.noise_factor.half_solve(design).T
+            self._white = linear.noise_factor.half_solve(self._residual)
+        precision = self._design @ self._design.T
+        precision[np.diag_indices(len(precision))] += 1.0 / prior.variance
+        self._precision = cholesky(precision, "the posterior precision of the weights")
+        self.weights = self._precision.solve(self._design @ self._white)
+        """Posterior mean m (p, t) of the weights."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Log N(z̃; 0, γ²ΘᵀΘ + Σ) by the determinant lemma, with the fit and the size of the weights apart."""
+        m, targets = self._white.shape
+        variance = self.prior.variance  # type: ignore[attr-defined]
+        misfit = ((self._white - self._design.T @ self.weights) ** 2).sum()
+        penalty = (self.weights**2).sum() / variance
+        log_noise = (
+            m * np.log(self._linear.noise) if self._linear.isotropic else self._linear.noise_factor.log_determinant
+        )
+        log_ratio = self._precision.log_determinant + len(self.weights) * np.log(variance)
+        return -0.5 * float(misfit + penalty + targets * (log_noise + log_ratio + m * np.log(2.0 * np.pi)))
+
+    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
+        return self._features(x) @ self.weights
+
+    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
+        return (self._precision.half_solve(self._features(x).T) ** 2).sum(axis=0)
+
+    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
+        white = self._precision.half_solve(self._features(x).T)
+        return white.T @ white
+
+    def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return S⁻¹r = R⁻ᵀ(r' - Θ'ᵀm) and diag R⁻ᵀ(I - Θ'ᵀCΘ')R⁻¹, R the factor of Σ, ' meaning whitened."""
+        fitted = self._white - self._design.T @ self.weights
+        half = self._precision.half_solve(self._design)
+        if self._linear.isotropic:
+            noise = self._linear.noise
+            return fitted / np.sqrt(noise), (1.0 - (half**2).sum(axis=0)) / noise
+        factor = self._linear.noise_factor
+        unwhitened = factor.half_solve_transposed(half.T)
+        return factor.half_solve_transposed(fitted), factor.inverse_diagonal() - (unwhitened**2).sum(axis=1)
+
+    def _features(self, x: np.ndarray) -> np.ndarray:
+        return self.prior.features.transform(x)  # type: ignore[attr-defined]

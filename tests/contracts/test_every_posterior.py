@@ -1,0 +1,134 @@
+"""What every posterior must satisfy: the forms agree, and all views belong to one Gaussian."""
+
+import numpy as np
+import pytest
+
+from decond import features, kernels
+from decond.regression import (
+    Aggregated,
+    Direct,
+    FunctionPrior,
+    TaskTransformed,
+    Transformed,
+    WeightPrior,
+    condition,
+)
+
+RNG = np.random.default_rng(5)
+N, M = 12, 17
+X, Y, Y_TASK = RNG.standard_normal((N, 2)), RNG.standard_normal((N, 1)), RNG.standard_normal((M, 1))
+MATRIX = RNG.standard_normal((N, M))
+ROOT = RNG.standard_normal((M, M))
+PSI = features.Polynomial(2)
+
+PRIORS = {
+    "kernel": FunctionPrior(1.3 * kernels.RBF([0.7, 1.1]), mean=0.4),
+    "weights": WeightPrior(features.Polynomial(2), variance=0.6, mean=-0.2),
+}
+OBSERVATIONS = {
+    "direct": Direct(X, noise=0.3),
+    "given, isotropic": Transformed(X, MATRIX, noise=0.5),
+    "given, diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M)),
+    "given, full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T + np.eye(M), noise=0.2),
+    "aggregated": Aggregated(X, np.arange(N) % 5, noise=0.2, individual_noise=0.3),
+    "mediated, full": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3),
+    "mediated, map": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator="map"),
+    "mediated, untied": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator_noise=0.7),
+    "mediated by features": TaskTransformed(X, Y, Y_TASK, PSI.kernel(0.8), noise=0.3),
+    "mediated by features, map": TaskTransformed(X, Y, Y_TASK, PSI.kernel(0.8), noise=0.3, mediator="map"),
+}
+X_NEW = np.random.default_rng(8).standard_normal((6, 2))
+
+
+def forms_of(prior, observation):
+    forms = ["function"]
+    if observation.linearize().isotropic:
+        forms.append("inducing")
+    if isinstance(prior, WeightPrior):
+        forms.append("weight")
+    return forms
+
+
+def targets(observation, columns=None):
+    shape = observation.size if columns is None else (observation.size, columns)
+    return np.random.default_rng(6).standard_normal(shape)
+
+
+@pytest.fixture(params=list(PRIORS))
+def prior(request):
+    return PRIORS[request.param]
+
+
+@pytest.fixture(params=list(OBSERVATIONS))
+def observation(request):
+    return OBSERVATIONS[request.param]
+
+
+def test_views_equal_the_textbook_gaussian(prior, observation):
+    z = targets(observation)
+    linear = observation.linearize()
+    M_ = linear.transformation.toarray() if hasattr(linear.transformation, "toarray") else linear.transformation
+    K, K_star = prior.covariance(X), prior.covariance(X, X_NEW)
+    S = M_.T @ K @ M_ + linear.noise_covariance
+    gain = K_star.T @ M_ @ np.linalg.inv(S)
+    residual = z - prior.mean * M_.sum(axis=0)
+    mean = prior.mean + gain @ residual
+    covariance = prior.covariance(X_NEW) - gain @ M_.T @ K_star
+    log_evidence = -0.5 * (
+        residual @ np.linalg.solve(S, residual) + np.linalg.slogdet(S)[1] + len(z) * np.log(2 * np.pi)
+    )
+    for form in forms_of(prior, observation):
+        posterior = condition(prior, observation, z, form=form)
+        assert posterior.form == form
+        np.testing.assert_allclose(posterior.mean(X_NEW), mean, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(posterior.covariance(X_NEW), covariance, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(posterior.variance(X_NEW), np.diag(covariance), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(posterior.std(X_NEW) ** 2, np.diag(covariance), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(posterior.log_evidence, log_evidence, rtol=1e-10)
+
+
+def test_leave_one_out_equals_leaving_one_out(prior, observation):
+    z = targets(observation)
+    linear = observation.linearize()
+    M_ = linear.transformation.toarray() if hasattr(linear.transformation, "toarray") else linear.transformation
+    S = M_.T @ prior.covariance(X) @ M_ + linear.noise_covariance
+    center = prior.mean * M_.sum(axis=0)
+    means, variances = [], []
+    for j in range(len(z)):
+        rest = np.delete(np.arange(len(z)), j)
+        gain = np.linalg.solve(S[np.ix_(rest, rest)], S[rest, j])
+        means.append(center[j] + gain @ (z - center)[rest])
+        variances.append(S[j, j] - gain @ S[rest, j])
+    for form in forms_of(prior, observation):
+        mean, variance = condition(prior, observation, z, form=form).leave_one_out()
+        np.testing.assert_allclose(mean, means, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(variance, variances, rtol=1e-8)
+
+
+def test_several_targets_are_several_posteriors(prior, observation):
+    z = targets(observation, columns=3)
+    for form in forms_of(prior, observation):
+        joint = condition(prior, observation, z, form=form)
+        single = [condition(prior, observation, z[:, t], form=form) for t in range(3)]
+        np.testing.assert_allclose(joint.mean(X_NEW), np.stack([p.mean(X_NEW) for p in single], axis=1), rtol=1e-9)
+        np.testing.assert_allclose(joint.variance(X_NEW), single[0].variance(X_NEW), rtol=1e-9)
+        np.testing.assert_allclose(joint.log_evidence, sum(p.log_evidence for p in single), rtol=1e-10)
+        assert joint.sample(X_NEW, 4, seed=0).shape == (4, 6, 3)
+        assert joint.leave_one_out()[0].shape == z.shape
+
+
+def test_samples_have_the_posterior_moments(prior, observation):
+    posterior = condition(prior, observation, targets(observation))
+    draws = posterior.sample(X_NEW, 20_000, seed=1)
+    scale = np.sqrt(np.trace(posterior.covariance(X_NEW)))
+    np.testing.assert_allclose(draws.mean(axis=0), posterior.mean(X_NEW), atol=0.05 * scale)
+    np.testing.assert_allclose(np.cov(draws.T), posterior.covariance(X_NEW), atol=0.05 * scale**2)
+    np.testing.assert_array_equal(draws[:5], posterior.sample(X_NEW, 20_000, seed=1)[:5])
+
+
+def test_prediction_does_not_change_the_posterior(prior, observation):
+    posterior = condition(prior, observation, targets(observation))
+    before = posterior.mean(X_NEW), posterior.log_evidence
+    posterior.covariance(X_NEW), posterior.sample(X_NEW, 3, seed=0), posterior.leave_one_out()
+    np.testing.assert_array_equal(posterior.mean(X_NEW), before[0])
+    assert posterior.log_evidence == before[1]
