@@ -118,28 +118,33 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
     On failure a jitter relative to the mean diagonal is added, larger each time, with one warning that says how
     much was used. If the largest does not help, the error names the matrix and the remedy.
     """
-    upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
-    if info == 0:
+    upper = _try_cholesky(matrix)
+    if upper is not None:
         return Factor(upper)
     scale = float(np.abs(np.diagonal(matrix)).mean())
-    if np.isfinite(scale) and np.isfinite(matrix[np.tril_indices(len(matrix))]).all():
-        for relative in JITTERS:
-            shifted = matrix.copy()
-            add_to_diagonal(shifted, relative * scale)
-            upper, info = lapack.dpotrf(shifted.T, lower=0, clean=0)
-            if info == 0:
-                warnings.warn(
-                    f"{name} is positive definite only up to rounding; added {relative * scale:.1e} to its "
-                    "diagonal. More noise or regularization, or fewer repeated points, avoids this.",
-                    JitterWarning,
-                    stacklevel=3,
-                )
-                return Factor(upper, relative * scale)
+    for relative in JITTERS if np.isfinite(scale) else ():
+        shifted = matrix.copy()
+        add_to_diagonal(shifted, relative * scale)
+        upper = _try_cholesky(shifted)
+        if upper is not None:
+            warnings.warn(
+                f"{name} is positive definite only up to rounding; added {relative * scale:.1e} to its diagonal. "
+                "More noise or regularization, or fewer repeated points, avoids this.",
+                JitterWarning,
+                stacklevel=3,
+            )
+            return Factor(upper, relative * scale)
     raise NotPositiveDefiniteError(
         f"{name} ({len(matrix)} x {len(matrix)}, mean diagonal {scale:.3g}) is not positive definite, even with "
         f"{JITTERS[-1]:g} of its mean diagonal added. Increase the noise or regularization, check that the kernel "
         "is positive definite, and look for huge differences in scale between columns."
     )
+
+
+def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
+    """Return Rᵀ, or None if the matrix is not positive definite; LAPACK lets NaN pass, so that is looked for."""
+    upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
+    return upper if info == 0 and np.isfinite(np.diagonal(upper)).all() else None
 
 
 def whiten(matrix: Any, right: Any, name: str) -> Any:

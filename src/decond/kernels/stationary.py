@@ -33,15 +33,16 @@ def exp_of_multiple(values: Any, factor: float) -> Any:
 
 
 def distance(squared: Any) -> Any:
-    """Return the square root of squared distances, with derivative zero (not NaN) at zero distance.
+    """Return the square root of squared distances, with derivative zero (not NaN or huge) at zero distance.
 
-    That is the right derivative of the Matern kernels that are smooth there (3/2 and 5/2), and the
-    subgradient of symmetry for the exponential one.
+    That is the right derivative of the Matern kernels that are smooth there (3/2 and 5/2), and the subgradient of
+    symmetry for the exponential one. Traced distances below 1e-8 lengthscales count as zero: rows that are equal but
+    for rounding would otherwise swamp the gradient with their infinite slope.
     """
     xp = namespace(squared)
     if xp is np:
         return np.sqrt(squared)
-    apart = squared > 0
+    apart = squared > 1e-16
     return xp.where(apart, xp.sqrt(xp.where(apart, squared, 1.0)), 0.0)
 
 
@@ -59,8 +60,12 @@ class Stationary(Kernel):
         """Turn norms of standard normal vectors into norms of spectral frequencies (unit lengthscale)."""
 
     def gram(self, a: Any, b: Any) -> Any:
-        """Return the profile at all scaled distances."""
-        return self.profile(squared_distance(self.scaled(a), self.scaled(b)))
+        """Return the profile at all scaled distances, taken from a common origin among the points.
+
+        So data far from zero (calendar years, map coordinates) lose no digits when they are scaled.
+        """
+        origin = b[:1]
+        return self.profile(squared_distance(self.scaled(a - origin), self.scaled(b - origin)))
 
     def diagonal(self, a: Any) -> Any:
         """Return ones."""

@@ -1,0 +1,125 @@
+"""What a new user meets first: import time, no compilation, the command line, the README."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments, **options):
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=300, **options)
+
+
+def python(code, *flags):
+    result = run(sys.executable, *flags, "-c", code)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def import_time(module):
+    code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
+    return min(float(python(code)) for _ in range(3))
+
+
+def test_import_is_quick_and_silent():
+    python("import decond", "-W", "error")
+    assert import_time("decond") <= 1.5 * import_time("jax")
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_import_and_use_leave_the_64_bit_flag_alone(flag):
+    code = f"""
+import jax
+jax.config.update("jax_enable_x64", {flag})
+import decond
+from decond.regression import Direct, FunctionPrior, log_evidence_and_gradient
+value, gradient = log_evidence_and_gradient(FunctionPrior(decond.kernels.RBF()), Direct([0.0, 0.5]), [1.0, 2.0])
+assert jax.config.jax_enable_x64 is {flag}
+assert jax.numpy.ones(1).dtype == jax.numpy.{"float64" if flag else "float32"}
+print(repr(value), repr(float(gradient["prior.kernel.lengthscale"])))
+"""
+    value, slope = map(float, python(code).split())
+
+    def exact(lengthscale):
+        S = np.array([[1.01, 0.0], [0.0, 1.01]]) + np.exp(-0.125 / lengthscale**2) * (1 - np.eye(2))
+        z = np.array([1.0, 2.0])
+        return -0.5 * (z @ np.linalg.solve(S, z) + np.linalg.slogdet(S)[1]) - np.log(2 * np.pi)
+
+    assert value == pytest.approx(exact(1.0), rel=1e-14)
+    assert slope == pytest.approx((exact(1.0 + 1e-5) - exact(1.0 - 1e-5)) / 2e-5, rel=1e-8)  # float32 has 1e-7
+
+
+FIFTY_SIZES = """
+import time
+import numpy as np
+from decond import ConditionalMeanOperator, DeconditionalMeanOperator, KernelBayesRule, MeanEmbedding, kernels
+from decond.regression import Direct, FunctionPrior, TaskTransformed, condition
+rng = np.random.default_rng(0)
+k, ell = kernels.RBF(0.7), kernels.Matern52(0.9)
+start = time.perf_counter()
+for n in range(151, 201):
+    x, y, y_prior = rng.standard_normal((n, 2)), rng.standard_normal((n, 1)), rng.standard_normal((351 - n, 1))
+    z = rng.standard_normal(len(y_prior))
+    ConditionalMeanOperator(k, ell).fit(x, y).weights(y_prior)
+    DeconditionalMeanOperator(k, ell).fit(x, y, y_prior).embedding(x[0]).herd(10)
+    KernelBayesRule(k, ell, "a", "II").fit(x, y, y_prior).weights(x[:5])
+    KernelBayesRule(k, ell, "importance").fit(x, y, y_prior).weights(x[:5])
+    posterior = condition(FunctionPrior(k), TaskTransformed(x, y, y_prior, ell), z)
+    posterior.mean(x[:7]), posterior.std(x[:7])
+elapsed = time.perf_counter() - start
+import sys
+assert "jax" not in sys.modules, "JAX was imported, so something may have been compiled"
+print(elapsed)
+"""
+
+
+def test_fifty_sizes_compile_nothing_and_take_two_seconds():
+    assert float(python(FIFTY_SIZES)) <= 2.0
+
+
+def test_demo_writes_pictures_and_numbers(tmp_path):
+    result = run(sys.executable, "-m", "decond", "demo", "--output", str(tmp_path / "out"))
+    assert result.returncode == 0, result.stderr
+    assert "recovered_function.png" in result.stdout
+    for name in ("tables.png", "recovered_function.png"):
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+    numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
+    assert numbers["learned"]["negative_log_evidence"] == pytest.approx(105.72771406, abs=5e-8)
+    assert numbers["initial"]["negative_log_evidence"] == pytest.approx(1548.0821503, abs=5e-7)
+    assert numbers["learned"]["rmse"] == pytest.approx(0.168, abs=2e-3)
+    assert (
+        numbers["learned"]["rmse"]
+        < numbers["initial"]["rmse"]
+        < numbers["impute"]["rmse"]
+        < numbers["cascade"]["rmse"]
+    )
+
+
+def test_wrong_arguments_say_what_to_do(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run(sys.executable, "-m", "decond", "demo", "--output", str(tmp_path / "file"))
+    assert result.returncode == 2
+    assert "is a file" in result.stdout + result.stderr
+    assert "Give a folder" in result.stdout + result.stderr
+    unknown = run(sys.executable, "-m", "decond", "dmeo")
+    assert unknown.returncode == 2
+    assert "demo" in unknown.stderr
+    assert run(sys.executable, "-m", "decond", "--version").stdout.startswith("decond 0.")
+
+
+def test_readme_examples_run_and_commands_are_those_of_ci():
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    output = python("\n".join(blocks))
+    mean, deviation = (float(number) for number in re.findall(r"\[([-\d.e]+)\s*\]", output))
+    assert abs(mean - 0.25) < 3 * deviation < 0.3
+    ci = (ROOT / ".ci" / "run").read_text()
+    for command in ("make demo", "make test"):
+        assert command in readme
+    assert "make test" in ci.splitlines()

@@ -1,0 +1,77 @@
+"""Tiles, padding and compilation of the gradient code."""
+
+import jax
+import numpy as np
+import pytest
+
+from decond import autodiff, kernels
+from decond.regression import FunctionPrior, TaskTransformed, log_evidence_and_gradient
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(autodiff, "SIDES", (4, 8))
+
+
+def test_tiles_add_up(small_tiles):
+    a, b, adjoint = RNG.standard_normal((19, 2)), RNG.standard_normal((11, 2)), RNG.standard_normal((19, 11))
+    kernel = 1.3 * kernels.Matern52([0.7, 1.1])
+    pulled = autodiff.gram_pullback(kernel, a, b, adjoint)
+    step = 1e-6
+    for path, value in (("variance", 1.3), ("kernel.lengthscale", np.array([0.7, 1.1]))):
+        for index in np.ndindex(np.shape(value)):
+            shift = np.zeros(np.shape(value))
+            shift[index] = step
+            ends = []
+            for sign in (1, -1):
+                moved = {"variance": 1.3, "kernel.lengthscale": np.array([0.7, 1.1])}
+                moved[path] = moved[path] + sign * shift
+                ends.append(
+                    (adjoint * (moved["variance"] * kernels.Matern52(moved["kernel.lengthscale"]))(a, b)).sum()
+                )
+            slope = (ends[0] - ends[1]) / (2 * step)
+            np.testing.assert_allclose(np.asarray(pulled.parameters[path])[index], slope, rtol=1e-6)
+    whole = RNG.standard_normal((19, 19))
+    whole += whole.T
+    full, half = autodiff.gram_pullback(kernel, a, a, whole), autodiff.symmetric_gram_pullback(kernel, a, whole)
+    np.testing.assert_allclose(half.a + half.b, full.a + full.b, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(half.parameters["variance"], full.parameters["variance"], rtol=1e-10)
+
+
+def evaluate(n, m, lengthscale=1.0):
+    x, y, y_task = RNG.standard_normal((n, 2)), RNG.standard_normal((n, 1)), RNG.standard_normal((m, 1))
+    observation = TaskTransformed(x, y, y_task, kernels.Matern32(lengthscale), noise=0.3)
+    return log_evidence_and_gradient(
+        FunctionPrior(1.5 * kernels.RBF(lengthscale)), observation, RNG.standard_normal(m)
+    )
+
+
+def test_gradients_compile_for_structures_not_for_sizes():
+    gradient = autodiff._gram_gradient()
+    evaluate(20, 30)
+    evaluate(20, 70)
+    evaluate(70, 20)
+    evaluate(70, 70)
+    compiled = gradient._cache_size()
+    for n in range(17, 64, 5):
+        evaluate(n, 80 - n, lengthscale=0.5 + n / 100)
+        evaluate(n + 48, n, lengthscale=0.5 + n / 100)
+    assert gradient._cache_size() == compiled
+
+
+def test_results_are_float64_and_the_flag_is_left_alone():
+    before = jax.config.jax_enable_x64
+    value, gradient = evaluate(5, 6)
+    assert jax.config.jax_enable_x64 == before
+    assert isinstance(value, float)
+    assert all(np.asarray(slope).dtype == np.float64 for slope in gradient.values())
+
+
+def test_labels_are_coded_for_jax():
+    a, b = np.array([["x", "1.5"], ["y", "2.5"]], dtype=object), np.array([["y", "0.5"]], dtype=object)
+    kernel = 1.4 * (kernels.Categorical().on([0]) * kernels.RBF(0.9).on([1]))
+    adjoint = np.array([[0.3], [0.7]])
+    pulled = autodiff.gram_pullback(kernel, a, b, adjoint)
+    assert pulled.parameters["variance"] == pytest.approx(0.7 * np.exp(-0.5 * (2.0 / 0.9) ** 2))

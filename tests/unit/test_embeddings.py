@@ -1,0 +1,150 @@
+"""Mean embeddings and herding beyond what the theorem tests look at."""
+
+import numpy as np
+import oracles
+import pytest
+
+from decond import (
+    ConditionalMeanOperator,
+    DeconditionalMeanOperator,
+    KernelBayesRule,
+    MeanEmbedding,
+    features,
+    kernels,
+)
+from decond.herding import Herding
+
+RNG = np.random.default_rng(0)
+POINTS, WEIGHTS = RNG.standard_normal((30, 2)), RNG.uniform(-0.3, 1.0, 30)
+CANDIDATES = RNG.standard_normal((200, 2))
+
+
+def test_mmd_is_the_norm_of_the_difference():
+    mu = MeanEmbedding(kernels.RBF(), POINTS[:20], WEIGHTS[:20])
+    nu = MeanEmbedding(kernels.RBF(), POINTS[15:], WEIGHTS[15:])
+    squared = mu.inner(mu) - 2.0 * mu.inner(nu) + nu.inner(nu)
+    assert mu.mmd(nu) == pytest.approx(np.sqrt(squared), rel=1e-10)
+    assert mu.mmd(mu) == pytest.approx(0.0, abs=1e-7)
+    assert mu.inner(nu) == pytest.approx(nu.inner(mu), rel=1e-12)
+
+
+def test_expectation_takes_values_functions_and_several_columns():
+    mu = MeanEmbedding(kernels.RBF(), POINTS, WEIGHTS)
+    assert mu.expectation(POINTS[:, 0]) == pytest.approx(WEIGHTS @ POINTS[:, 0])
+    np.testing.assert_allclose(mu.expectation(lambda x: x**2), WEIGHTS @ POINTS**2)
+    assert mu.normalized().expectation(np.ones(30)) == pytest.approx(1.0)
+
+
+def test_weights_default_to_the_empirical_distribution():
+    assert MeanEmbedding(kernels.RBF(), POINTS).expectation(POINTS[:, 1]) == pytest.approx(POINTS[:, 1].mean())
+
+
+def test_representation_warns_of_negative_weights():
+    text = repr(MeanEmbedding(kernels.RBF(), [0.0, 1.0], [1.5, -0.5]))
+    assert "weights sum to 1" in text
+    assert "1 negative" in text
+
+
+@pytest.mark.parametrize("kernel", [None, kernels.RBF(0.2)])
+def test_herding_follows_the_algorithm(kernel):
+    mu = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)
+    gram = (kernel or mu.kernel)(CANDIDATES)
+    expected = oracles.herd(mu(CANDIDATES), gram, 150)
+    np.testing.assert_array_equal(mu.herd(150, CANDIDATES, kernel), CANDIDATES[expected])
+
+
+def test_herding_can_be_continued():
+    mu = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)
+    process = mu.herding(CANDIDATES)
+    parts = np.concatenate([process.draw(40), process.draw(1), process.draw(59)])
+    np.testing.assert_array_equal(parts, mu.herd(100, CANDIDATES))
+
+
+class CountedKernel(kernels.RBF):
+    """An RBF kernel that remembers how many entries it was asked for."""
+
+    def gram(self, a, b):
+        self.seen.append(len(a) * len(b))
+        return super().gram(a, b)
+
+
+def counted(lengthscale):
+    kernel = CountedKernel(lengthscale)
+    object.__setattr__(kernel, "seen", [])
+    return kernel
+
+
+def test_herding_computes_one_kernel_row_for_each_new_sample():
+    kernel = counted(0.7)
+    values = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)(CANDIDATES)
+    samples = Herding(values, CANDIDATES, kernel).draw_indices(150)
+    assert set(kernel.seen) == {len(CANDIDATES)}
+    assert len(kernel.seen) == len(np.unique(samples)) < 150
+
+
+def test_herding_with_a_full_cache_is_the_same(monkeypatch):
+    mu = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)
+    expected = mu.herd(100, CANDIDATES)
+    monkeypatch.setattr("decond.herding.ROW_CACHE_ENTRIES", 3 * len(CANDIDATES))
+    process = mu.herding(CANDIDATES)
+    np.testing.assert_array_equal(process.draw(100), expected)
+    assert len(process._rows) == 3
+
+
+def test_super_samples_converge_faster_than_draws():
+    """Herding a mixture of two Gaussians: its error is below that of as many independent draws."""
+    draws = np.concatenate([RNG.normal(-2, 0.5, 500), RNG.normal(1, 0.8, 500)])
+    mu = MeanEmbedding(kernels.RBF(0.5), draws)
+    herded = MeanEmbedding(mu.kernel, mu.herd(50))
+    random = [mu.mmd(MeanEmbedding(mu.kernel, RNG.choice(draws, 50))) for _ in range(20)]
+    assert mu.mmd(herded) < 0.5 * np.mean(random)
+
+
+def problem(n, m):
+    rng = np.random.default_rng(1)
+    y = rng.uniform(-2, 2, (n, 1))
+    return np.hstack([np.sin(y), y]) + 0.1 * rng.standard_normal((n, 2)), y, rng.uniform(-2, 2, (m, 1))
+
+
+@pytest.mark.parametrize(("n", "m"), [(40, 15), (15, 40), (1, 6), (6, 1), (1, 1)])
+def test_forms_of_the_operator_agree_and_auto_takes_the_smallest(n, m):
+    x, y, y_prior = problem(n, m)
+    phi, psi = features.Polynomial(2), features.Polynomial(3)
+    size = {"task": m, "transformation": min(n, 4), "features": 6}
+    reference = DeconditionalMeanOperator(phi, psi, 0.1, 0.2, form="task").fit(x, y, y_prior).weights(x)
+    for form in ("auto", "transformation", "features"):
+        operator = DeconditionalMeanOperator(phi, psi, 0.1, 0.2, form=form).fit(x, y, y_prior)
+        np.testing.assert_allclose(operator.weights(x), reference, rtol=1e-8, atol=1e-10)
+        if form == "auto":
+            assert size[operator.form_] == min(size.values())
+
+
+@pytest.mark.parametrize("form", ["task", "transformation"])
+def test_operator_with_repeated_rows_and_small_regularization(form):
+    """Repeated rows make both Gram matrices singular; the answer is that of an explicit inverse in long form."""
+    x, y, y_prior = (np.repeat(part, 2, axis=0) for part in problem(8, 9))
+    k, ell = kernels.RBF(0.7), kernels.Matern32(0.7)
+    operator = DeconditionalMeanOperator(k, ell, 1e-5, 1e-5, form=form).fit(x, y, y_prior)
+    A = np.linalg.solve(ell(y) + 16e-5 * np.eye(16), ell(y, y_prior))
+    expected = np.linalg.solve(A.T @ k(x) @ A + 18e-5 * np.eye(18), A.T @ k(x, x[:3]))
+    np.testing.assert_allclose(operator.weights(x[:3]), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("variant", ["a", "b", "importance"])
+def test_bayes_rules_find_a_posterior(variant):
+    """Prior U(-2, 2) and x = y + noise: the posterior mean is near x, whatever proposal the pairs came from."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(0.5, 1.0, 400)
+    x = y + 0.2 * rng.standard_normal(400)
+    rule = KernelBayesRule(kernels.RBF(0.4), kernels.RBF(0.6), variant, "I", 1e-3, 1e-4)
+    posterior = rule.fit(x, y, rng.uniform(-2, 2, 300)).embedding(0.8)
+    assert posterior.normalized().expectation(lambda y: y[:, 0]) == pytest.approx(0.8, abs=0.12)
+
+
+def test_labels_as_mediator():
+    """With a categorical kernel and little regularization the conditional mean is the group's mean."""
+    groups = np.array(["a", "b", "a", "c", "b", "a"])
+    x = np.arange(6.0)
+    operator = ConditionalMeanOperator(kernels.RBF(), kernels.Categorical(), 1e-10).fit(x, groups)
+    np.testing.assert_allclose(operator.expectation(x, ["a", "b", "c"]), [7 / 3, 2.5, 3.0], rtol=1e-8)
+    assert len(operator.embedding("b")) == 6

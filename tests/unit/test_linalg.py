@@ -1,0 +1,171 @@
+"""Factors, adjoints and the one jitter."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from decond.linalg import (
+    JitterWarning,
+    LowRankPlusNoise,
+    NotPositiveDefiniteError,
+    cholesky,
+    gaussian_log_density,
+    gaussian_log_density_pullback,
+    mirrored,
+    multiply,
+    pivoted_cholesky,
+    solve_general,
+    solve_pullback,
+    symmetric_product,
+    symmetrized_outer,
+    times_symmetric,
+    whiten,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def positive_definite(size):
+    root = RNG.standard_normal((size, size))
+    return root @ root.T + np.eye(size)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_factor_solves_in_either_layout(order):
+    S, B = positive_definite(7), np.asarray(RNG.standard_normal((7, 5)), order=order)
+    before = B.copy()
+    factor = cholesky(S, "S")
+    np.testing.assert_allclose(factor.lower @ factor.lower.T, S, rtol=1e-12)
+    np.testing.assert_allclose(factor.solve(B), np.linalg.solve(S, B), rtol=1e-10)
+    np.testing.assert_allclose(factor.half_solve(B), np.linalg.solve(factor.lower, B), rtol=1e-10)
+    np.testing.assert_allclose(factor.half_solve_transposed(B), np.linalg.solve(factor.lower.T, B), rtol=1e-10)
+    np.testing.assert_allclose(factor.solve(B[:, 0]), np.linalg.solve(S, B[:, 0]), rtol=1e-10)
+    np.testing.assert_allclose(mirrored(factor.inverse()), np.linalg.inv(S), rtol=1e-9)
+    np.testing.assert_allclose(factor.inverse_diagonal(), np.diag(np.linalg.inv(S)), rtol=1e-10)
+    np.testing.assert_allclose(factor.log_determinant, np.linalg.slogdet(S)[1], rtol=1e-12)
+    np.testing.assert_array_equal(B, before)
+
+
+def test_only_the_lower_triangle_is_read():
+    S = positive_definite(5)
+    junk = np.where(np.tri(5, dtype=bool), S, 1e300)
+    np.testing.assert_allclose(cholesky(junk, "S").lower, np.linalg.cholesky(S), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 700])
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF"])
+def test_products_in_every_layout(size, orders):
+    a = np.asarray(RNG.standard_normal((size, 4)), order=orders[0])
+    b = np.asarray(RNG.standard_normal((4, size)), order=orders[1])
+    np.testing.assert_allclose(multiply(a, b), a @ b, rtol=1e-12, atol=1e-13)
+    symmetric = symmetric_product(a, np.asarray(a.T, order=orders[1]))
+    np.testing.assert_allclose(mirrored(symmetric), a @ a.T, rtol=1e-12, atol=1e-13)
+    c = np.asarray(RNG.standard_normal((size, 4)), order=orders[1])
+    outer = symmetrized_outer(a, c, 0.5)
+    np.testing.assert_allclose(mirrored(outer), 0.5 * (a @ c.T + c @ a.T), rtol=1e-12, atol=1e-13)
+    S = positive_definite(4)
+    junk = np.where(np.tri(4, dtype=bool), S, np.nan)
+    np.testing.assert_allclose(times_symmetric(a, junk), a @ S, rtol=1e-12, atol=1e-13)
+
+
+def test_solve_adjoint_is_that_of_autodiff():
+    S, B, X_bar = positive_definite(6), RNG.standard_normal((6, 3)), RNG.standard_normal((6, 3))
+    factor = cholesky(S, "S")
+    B_bar, S_bar = solve_pullback(factor, factor.solve(B), X_bar)
+    with jax.enable_x64(True):
+        _, pull = jax.vjp(jnp.linalg.solve, S, B)
+        expected_S, expected_B = pull(jnp.asarray(X_bar))
+    np.testing.assert_allclose(B_bar, expected_B, rtol=1e-9)
+    np.testing.assert_allclose(S_bar, expected_S, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 3)])
+def test_log_density_and_its_adjoint_are_those_of_autodiff(shape):
+    S, r = positive_definite(6), RNG.standard_normal(shape)
+
+    def log_density(r, S):
+        columns = r.reshape(6, -1)
+        quadratic = jnp.sum(columns * jnp.linalg.solve(S, columns))
+        return -0.5 * (quadratic + columns.shape[1] * (jnp.linalg.slogdet(S)[1] + 6 * jnp.log(2 * jnp.pi)))
+
+    factor = cholesky(S, "S")
+    r_bar, S_bar = gaussian_log_density_pullback(factor, r)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(gaussian_log_density(factor, r), log_density(r, S), rtol=1e-12)
+        expected_r, expected_S = map(np.asarray, jax.grad(log_density, argnums=(0, 1))(r, S))
+    np.testing.assert_allclose(r_bar, expected_r, rtol=1e-9)
+    np.testing.assert_allclose(mirrored(S_bar), 0.5 * (expected_S + expected_S.T), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 4, 9])
+def test_low_rank_plus_noise_is_the_full_matrix(rank):
+    W, P, b = RNG.standard_normal((rank, 9)), positive_definite(rank), RNG.standard_normal((9, 2))
+    S = W.T @ P @ W + 0.3 * np.eye(9)
+    low_rank = LowRankPlusNoise(W, P, 0.3, "S")
+    c = RNG.standard_normal((rank, 2))
+    np.testing.assert_allclose(low_rank.log_determinant, np.linalg.slogdet(S)[1], rtol=1e-11)
+    np.testing.assert_allclose(low_rank.solve(b), np.linalg.solve(S, b), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(low_rank.solve_rows(c), np.linalg.solve(S, W.T @ c), rtol=1e-8, atol=1e-10)
+
+
+def test_low_rank_allows_a_singular_prior_and_repeated_rows():
+    W = np.repeat(RNG.standard_normal((2, 9)), 2, axis=0)
+    P = np.ones((4, 4))
+    S = W.T @ P @ W + 1e-4 * np.eye(9)
+    np.testing.assert_allclose(LowRankPlusNoise(W, P, 1e-4, "S").log_determinant, np.linalg.slogdet(S)[1], rtol=1e-9)
+
+
+def test_jitter_escalates_and_warns_once_with_the_value():
+    singular = np.ones((30, 30)) - 1e-11 * np.eye(30)
+    with pytest.warns(
+        JitterWarning, match=r"the Gram matrix is positive definite only up to rounding; added 1.0e-10"
+    ):
+        factor = cholesky(singular, "the Gram matrix")
+    assert factor.jitter == pytest.approx(1e-10)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cholesky(singular, "the Gram matrix")
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("matrix", [-np.eye(3), np.diag([1.0, -1.0, 1.0]), np.full((3, 3), np.nan), np.zeros((2, 2))])
+def test_failure_names_the_matrix_and_the_remedy(matrix):
+    with pytest.raises(NotPositiveDefiniteError, match=r"MᵀKM \+ Σ .* is not positive definite.*Increase the noise"):
+        cholesky(matrix, "MᵀKM + Σ")
+
+
+def test_pivoted_cholesky_explains_the_matrix_and_stops_at_its_rank():
+    root = RNG.standard_normal((12, 3))
+    S = root @ root.T
+    pivots, factor = pivoted_cholesky(np.diag(S), lambda i: S[i], rank=12)
+    assert len(pivots) == 3
+    assert len(set(pivots)) == 3
+    np.testing.assert_allclose(factor @ factor.T, S, rtol=1e-9, atol=1e-10)
+
+
+def test_pivoted_cholesky_asks_for_the_rows_of_pivots_only():
+    S = positive_definite(12)
+    asked = []
+
+    def row(i):
+        asked.append(i)
+        return S[i]
+
+    pivots, _ = pivoted_cholesky(np.diag(S), row, rank=4)
+    assert asked == pivots.tolist()
+    assert pivots[0] == np.argmax(np.diag(S))
+
+
+def test_general_solve_says_what_is_singular():
+    with pytest.raises(np.linalg.LinAlgError, match=r"KD \(2 x 2\) is singular. Increase the regularization"):
+        solve_general(np.zeros((2, 2)), np.ones((2, 1)), "KD")
+
+
+def test_whiten_is_the_same_when_traced():
+    S, B = positive_definite(5), RNG.standard_normal((5, 2))
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda S, B: whiten(S, B, "S"))(S, B)
+    np.testing.assert_allclose(traced, whiten(S, B, "S"), rtol=1e-10)
