@@ -12,9 +12,14 @@ RUNS = {"evidence": evidence.run, "herding": herding.run}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed as ratios within one run.")
-    parser.add_argument("names", nargs="*", choices=[*RUNS, []], help="which benchmarks to run; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which to run, of {', '.join(RUNS)}; all by default"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in RUNS]
+    if unknown:
+        parser.error(f"{unknown[0]} is no benchmark; choose from {', '.join(RUNS)}")
     results = []
     for name in arguments.names or RUNS:
         result = RUNS[name]()

@@ -244,7 +244,7 @@ class LowRankPlusNoise:
         core = multiply(multiply(self.triangle, prior), self.triangle.T)
         add_to_diagonal(core, noise)
         self.core = cholesky(core, name)
-        self.noise = noise
+        self.prior, self.noise = prior, noise
         self.size = rows.shape[1]
 
     @property
@@ -257,12 +257,20 @@ class LowRankPlusNoise:
         inside = self.basis.T @ b
         return self.basis @ self.core.solve(inside) + (b - self.basis @ inside) / self.noise
 
+    def log_density(self, residual: np.ndarray) -> float:
+        """Return log N(residual; 0, S) for columns (m, t): the part within the span of Q, and noise outside it."""
+        inside = self.basis.T @ residual
+        outside = residual - self.basis @ inside
+        count = residual.shape[1] * (self.size - self.core.size)
+        remainder = (outside**2).sum() / self.noise + count * np.log(2.0 * np.pi * self.noise)
+        return gaussian_log_density(self.core, inside) - 0.5 * float(remainder)
+
     def solve_rows(self, c: np.ndarray) -> np.ndarray:
         """Return S⁻¹ Wᵀ c."""
         return self.basis @ self.core.solve(self.triangle @ c)
 
     def rows_solve(self, b: np.ndarray) -> np.ndarray:
-        """Return W S⁻¹ b."""
+        """Return W S⁻¹ b, without what rounding leaves of b outside the span of Q."""
         return self.triangle.T @ self.core.solve(self.basis.T @ b)
 
 

@@ -90,27 +90,19 @@ def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean
     K̃ = BKBᵀ: K̃_bar = ½(WS⁻¹Wᵀ - ββᵀ) with its sign turned, and W_bar = (μ̃eᵀ - VW)/σ², e = r - Wᵀμ̃.
     """
     low_rank = low_rank_evidence(gram, linear)
-    core, R, noise = low_rank.core, low_rank.triangle, low_rank.noise
-    rows, t = linear.rows, z.shape[1]
-    bridged = linear.bridge(linear.bridge(gram).T)
+    core, noise, rows, t = low_rank.core, low_rank.noise, linear.rows, z.shape[1]
     ones = linear.bridge(np.ones((len(gram), 1)))[:, 0]
     residual = z - np.outer(ones @ rows, mean)
-    inside = low_rank.basis.T @ residual
-    outside = residual - low_rank.basis @ inside
-    beta = R.T @ core.solve(inside)
-    alpha = low_rank.basis @ core.solve(inside) + outside / noise
-    extra = low_rank.size - core.size
-    value = gaussian_log_density(core, inside) - 0.5 * float(
-        (outside**2).sum() / noise + t * extra * np.log(2.0 * np.pi * noise)
-    )
-    half = core.half_solve(R)  # WS⁻¹Wᵀ = halfᵀ half
+    alpha = low_rank.solve(residual)
+    beta = low_rank.rows_solve(residual)
+    half = core.half_solve(low_rank.triangle)  # WS⁻¹Wᵀ = halfᵀ half
     bridged_bar = 0.5 * (beta @ beta.T - t * half.T @ half)
-    gram_bar = linear.bridge_transposed(linear.bridge_transposed(bridged_bar).T)
-    explained = half @ bridged
-    posterior_covariance = bridged - explained.T @ explained
-    rows_bar = (bridged @ beta) @ alpha.T - (t / noise) * (posterior_covariance @ rows)
+    explained = half @ low_rank.prior
+    covariance = low_rank.prior - explained.T @ explained
+    rows_bar = (low_rank.prior @ beta) @ alpha.T - (t / noise) * (covariance @ rows)
     rows_bar += np.outer(ones, alpha @ mean)
-    trace_inverse = extra / noise + float(np.trace(core.inverse()))
+    trace_inverse = (low_rank.size - core.size) / noise + float(core.inverse_diagonal().sum())
     noise_bar = 0.5 * (float((alpha**2).sum()) - t * trace_inverse)
+    gram_bar = linear.bridge_transposed(linear.bridge_transposed(bridged_bar).T)
     mean_bar = (ones @ rows) @ alpha
-    return value, gram_bar, mean_bar, linear.pullback(noise_bar, rows_bar)
+    return low_rank.log_density(residual), gram_bar, mean_bar, linear.pullback(noise_bar, rows_bar)

@@ -177,18 +177,13 @@ class InducingPosterior(_ProjectedPosterior):
         super().__init__(prior, points, linear, z)
         self._low_rank, self._factor = low_rank, low_rank.core
         self._targets = low_rank.basis.T @ self._residual
-        inside = low_rank.triangle.T @ low_rank.core.solve(self._targets)
-        self.weights = linear.bridge_transposed(inside)
+        self.weights = linear.bridge_transposed(low_rank.rows_solve(self._residual))
         """Dual weights ᾱ (n, t): the mean is Σ_i ᾱ_i k(x_i, x)."""
 
     @property
     def log_evidence(self) -> float:
         """Log N(Qᵀz̃; 0, RK̃Rᵀ + σ²I) plus the density of the remainder under the noise."""
-        low_rank = self._low_rank
-        left = self._residual - low_rank.basis @ self._targets
-        extra, noise = left.shape[0] - low_rank.core.size, low_rank.noise
-        remainder = (left**2).sum() / noise + left.shape[1] * extra * np.log(2.0 * np.pi * noise)
-        return gaussian_log_density(low_rank.core, self._targets) - 0.5 * float(remainder)
+        return self._low_rank.log_density(self._residual)
 
     def _project(self, cross: np.ndarray) -> np.ndarray:
         return self._low_rank.triangle @ self._linear.bridge(cross)
