@@ -78,35 +78,46 @@ def diagonal_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray) 
     return total
 
 
-def traced_squared_distance(a: Any, b: Any) -> Any:
-    """Return squared distances of traced rows, with a backward pass of matrix products.
+def traced_squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
+    """Return squared scaled distances of traced rows, with a backward pass that keeps its precision.
 
-    The value comes from differences (equal rows are at exactly zero); the gradient 2(r∘a - D b), with r the row
-    sums of the adjoint D, from coordinates about a common center, which keeps its precision for data far from
-    the origin.
+    Values and the adjoint of the lengthscale come from differences, -2/l Σ D∘(Δ/l)² for an adjoint D, so neither
+    repeated rows nor data that range over many lengthscales cost digits. Adjoints of the points come from matrix
+    products, 2(r∘a - D b)/l² with r the row sums of D, in coordinates about a common center.
     """
-    return _squared_distance()(a, b)
+    import jax.numpy
+
+    return _squared_distance()(a, b, jax.numpy.asarray(lengthscale, dtype=a.dtype))
 
 
 @functools.cache
 def _squared_distance() -> Callable[..., Any]:
     import jax
 
+    def column(a: Any, b: Any, scale: Any, j: int) -> Any:
+        return ((a[:, None, j] - b[None, :, j]) / scale[j]) ** 2
+
     @jax.custom_vjp
-    def squared_distance(a: Any, b: Any) -> Any:
-        return sum((a[:, None, j] - b[None, :, j]) ** 2 for j in range(a.shape[1]))
+    def squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
+        scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
+        return sum(column(a, b, scale, j) for j in range(a.shape[1]))
 
-    def forward(a: Any, b: Any) -> Any:
-        return squared_distance(a, b), (a, b)
+    def forward(a: Any, b: Any, lengthscale: Any) -> Any:
+        return squared_distance(a, b, lengthscale), (a, b, lengthscale)
 
-    def backward(points: Any, adjoint: Any) -> Any:
-        center = points[0].mean(axis=0)
-        a, b = points[0] - center, points[1] - center
+    def backward(saved: Any, adjoint: Any) -> Any:
+        a, b, lengthscale = saved
+        scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
+        sums = jax.numpy.stack([(adjoint * column(a, b, scale, j)).sum() for j in range(a.shape[1])])
+        scale_bar = -2.0 * sums / scale
+        scale_bar = scale_bar if lengthscale.shape == scale.shape else scale_bar.sum().reshape(lengthscale.shape)
+        center = a.mean(axis=0)
+        a, b = a - center, b - center
         row_products = adjoint @ _with_ones(b)  # the products and, last, the row sums, in one pass
         column_products = (_with_ones(a).T @ adjoint).T
-        a_bar = 2.0 * (row_products[:, -1:] * a - row_products[:, :-1])
-        b_bar = 2.0 * (column_products[:, -1:] * b - column_products[:, :-1])
-        return a_bar, b_bar
+        a_bar = 2.0 * (row_products[:, -1:] * a - row_products[:, :-1]) / scale**2
+        b_bar = 2.0 * (column_products[:, -1:] * b - column_products[:, :-1]) / scale**2
+        return a_bar, b_bar, scale_bar
 
     squared_distance.defvjp(forward, backward)
     return squared_distance
@@ -138,8 +149,11 @@ def _run(kernel: Parametrized, compiled: Callable[..., Any], *arrays: np.ndarray
     import jax
 
     parameters, constants, structure = flatten(kernel)
+    fresh = {
+        path: np.array(value) for path, value in parameters.items()
+    }  # JAX remembers arrays it has seen in 32 bits
     with jax.enable_x64(True):
-        result = compiled(structure, parameters, constants, *arrays)
+        result = compiled(structure, fresh, [np.array(value) for value in constants], *arrays)
         return jax.tree.map(np.asarray, result)
 
 
@@ -196,16 +210,17 @@ def _padded_rows(rows: np.ndarray, height: int) -> np.ndarray:
 
 
 def _coded(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Replace columns of labels by whole numbers, equal where the labels are equal; JAX takes numbers only."""
+    """Replace labels by whole numbers, equal where the labels are; columns of numbers stay. JAX takes no text."""
     if a.dtype.kind == "f" and b.dtype.kind == "f":
         return a, b
     both = np.concatenate([a.astype(object), b.astype(object)])
     coded = np.empty(both.shape)
-    for j in range(both.shape[1]):
-        try:
-            coded[:, j] = both[:, j].astype(np.float64)
-        except (TypeError, ValueError):
-            coded[:, j] = np.unique(both[:, j].astype(str), return_inverse=True)[1]
+    for j, column in enumerate(both.T):
+        if any(isinstance(label, str) for label in column):
+            codes: dict[Any, int] = {}
+            coded[:, j] = [codes.setdefault(label, len(codes)) for label in column]
+        else:
+            coded[:, j] = column.astype(np.float64)
     return coded[: len(a)], coded[len(a) :]
 
 

@@ -4,12 +4,24 @@ Code behind the door trusts its arguments. Every message names the argument, wha
 and the remedy.
 """
 
+import datetime
 from collections.abc import Sized
 from typing import Any
 
 import numpy as np
 
-__all__ = ["as_number", "as_row", "as_rows", "as_targets", "as_weights", "check_choice", "check_same_length"]
+__all__ = [
+    "as_count",
+    "as_labels",
+    "as_number",
+    "as_row",
+    "as_rows",
+    "as_targets",
+    "as_weights",
+    "check_choice",
+    "check_same_length",
+    "frozen",
+]
 
 
 def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
@@ -89,6 +101,24 @@ def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool =
     return number
 
 
+def as_count(value: Any, name: str) -> int:
+    """Return a whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} is {value!r}; a whole number of at least 1 is needed.")
+    return int(value)
+
+
+def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+    """Return one label for each row: a flat array of numbers, or of objects where they are not numbers."""
+    labels = _as_array(value, name, labels=True)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array.")
+    check_same_length(labels, name, length, partner)
+    if labels.dtype == np.float64:
+        _check_finite(labels, name)
+    return labels
+
+
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
     """Raise unless `value` is one of the choices."""
     if value not in choices:
@@ -104,21 +134,71 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
         )
 
 
+def frozen(array: Any) -> Any:
+    """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it."""
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
 def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
-    """Convert to a float64 array, or to an array of labels where these are welcome."""
-    array = np.asarray(value)
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64, copy=False)
+    """Convert to a float64 array, or to labels where these are welcome; the type decides, not what the text says."""
+    if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked values. Remove or fill these rows first.")
     try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; a table with shape (n, d) is needed.") from None
+    if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
+        return array.astype(np.float64, copy=False)
+    if labels and array.dtype.kind != "c":
+        return _as_labels(array, name)
+    if array.dtype.kind == "O" and all(isinstance(item, int | float | np.number) for item in array.flat):
         return array.astype(np.float64)
-    except (TypeError, ValueError):
-        if labels:
-            return array
-    sample = array.ravel()[:1].tolist()
-    raise TypeError(
-        f"{name} holds values of type {array.dtype} (for example {sample[0] if sample else None!r}); numbers are "
-        "needed. Convert the column to numbers, or use a Categorical kernel for labels."
+    raise TypeError(_not_numbers(array, name))
+
+
+def _not_numbers(array: np.ndarray, name: str) -> str:
+    if array.dtype.kind in "mM":
+        return (
+            f"{name} holds dates or times ({array.dtype}); numbers are needed. Convert them to a unit you choose, "
+            f"for example ({name} - {name}.min()) / np.timedelta64(1, 'D') for days."
+        )
+    sample = next((item for item in array.ravel().tolist() if not isinstance(item, int | float)), None)
+    return (
+        f"{name} holds values of type {array.dtype} (for example {sample!r}); numbers are needed. Convert the column "
+        "to numbers, or use a Categorical kernel for labels."
     )
+
+
+def _exceeds_float(array: np.ndarray) -> bool:
+    """Tell whether whole numbers are too large to be told apart as float64."""
+    return bool(array.size) and max(int(array.max()), -int(array.min())) > 2**53
+
+
+def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
+    """Return labels as Python objects; dates in any unit become equal text, and missing labels are refused."""
+    dates = array.dtype.kind == "M"
+    labels = (array.astype("datetime64[ns]").astype(str) if dates else array).astype(object)
+    for index, label in np.ndenumerate(labels):
+        if _is_missing(label) or (dates and label == "NaT"):
+            raise ValueError(
+                f"{name} has a missing label at row {index[0]} ({label!r}). Remove the row, or give unknown labels a "
+                "name of their own."
+            )
+        if isinstance(label, datetime.date | np.datetime64):
+            labels[index] = str(np.array(label, dtype="datetime64[ns]"))
+    return labels
+
+
+def _is_missing(label: Any) -> bool:
+    """Tell whether a label is None, NaN, NaT or pandas' NA: missing values do not equal themselves."""
+    if label is None:
+        return True
+    try:
+        return bool(label != label)
+    except TypeError:
+        return True
 
 
 def _check_finite(array: np.ndarray, name: str) -> None:

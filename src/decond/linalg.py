@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack, qr
+from scipy.linalg import LinAlgWarning, blas, lapack, qr, solve
 
 from decond.backend import namespace
 
@@ -44,7 +44,7 @@ BLOCK = 512
 
 
 class JitterWarning(UserWarning):
-    """A matrix was not positive definite in floating point, and a little was added to its diagonal."""
+    """A matrix was singular up to rounding; where it has to be positive definite, a little was added to it."""
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -148,11 +148,15 @@ def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def whiten(matrix: Any, right: Any, name: str) -> Any:
-    """Return R⁻¹ right with R Rᵀ = matrix; the one factorization that JAX may trace through."""
+    """Return R⁻¹ right with R Rᵀ = matrix + 1e-10 of its mean diagonal; the one factorization that JAX may trace.
+
+    Traced values cannot be looked at, so the same small shift is always made, in numbers too.
+    """
     xp = namespace(matrix, right)
+    shifted = matrix + 1e-10 * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
     if xp is np:
-        return cholesky(matrix, name).half_solve(right)
-    return xp.linalg.solve(xp.linalg.cholesky(matrix), right)
+        return cholesky(shifted, name).half_solve(right)
+    return xp.linalg.solve(xp.linalg.cholesky(shifted), right)
 
 
 def solve_pullback(factor: Factor, solution: np.ndarray, solution_bar: np.ndarray) -> tuple[Any, Any]:
@@ -301,10 +305,14 @@ def pivoted_cholesky(
 
 def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
     """Return matrix⁻¹ right for a square matrix that need not be symmetric."""
-    try:
-        return np.linalg.solve(matrix, right)
-    except np.linalg.LinAlgError:
-        raise np.linalg.LinAlgError(
-            f"{name} ({len(matrix)} x {len(matrix)}) is singular. Increase the regularization, or remove repeated "
-            "points."
-        ) from None
+    label = f"{name} ({len(matrix)} x {len(matrix)})"
+    remedy = "Increase the regularization, or remove repeated points."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LinAlgWarning)
+        try:
+            solution = solve(matrix, right, assume_a="general", check_finite=False)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(f"{label} is singular. {remedy}") from None
+    if caught:
+        warnings.warn(f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}", JitterWarning, 3)
+    return solution

@@ -21,17 +21,20 @@ from typing import Any, NamedTuple, Self, dataclass_transform
 import numpy as np
 
 from decond.backend import is_traced
+from decond.checks import frozen
 
 __all__ = [
     "Constraint",
     "Parametrized",
     "Structure",
+    "constraints",
     "flatten",
     "leaves",
     "nonnegative",
     "parameter",
     "positive",
     "real",
+    "same",
     "unflatten",
     "with_leaves",
 ]
@@ -55,9 +58,9 @@ positive = Constraint("positive and finite", 0.0, True)
 nonnegative = Constraint("zero or positive, and finite", 0.0, False)
 
 
-def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = real) -> Any:
-    """Declare a dataclass field as a parameter with a constraint."""
-    return dataclasses.field(default=default, metadata={"constraint": constraint})
+def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = real, per_column: bool = False) -> Any:
+    """Declare a dataclass field as a parameter: one number or, if `per_column`, possibly one for each column."""
+    return dataclasses.field(default=default, metadata={"constraint": constraint, "per_column": per_column})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, dataclasses.field))
@@ -89,16 +92,12 @@ class Parametrized:
 
 def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
     """Return the parameters of a module and of all modules within it, by path."""
-    found: dict[str, Any] = {}
-    for field in _fields(module):
-        value = getattr(module, field.name)
-        if "constraint" in field.metadata:
-            if value is not None:
-                found[prefix + field.name] = value
-        else:
-            for path, child in _children(field.name, value):
-                found.update(leaves(child, f"{prefix}{path}."))
-    return found
+    return {path: value for path, value, _ in _walk(module, prefix)}
+
+
+def constraints(module: Parametrized, prefix: str = "") -> dict[str, Constraint]:
+    """Return the constraints of the parameters, by the same paths as `leaves`."""
+    return {path: constraint for path, _, constraint in _walk(module, prefix)}
 
 
 def with_leaves(module: Parametrized, values: Mapping[str, Any]) -> Any:
@@ -176,12 +175,34 @@ def _rebuild(entry: Any, parameters: Mapping[str, Any], constants: Iterator[Any]
     return entry
 
 
+def same(one: Parametrized, other: Parametrized) -> bool:
+    """Tell whether two modules are equal in structure, parameters and data."""
+    parameters, constants, structure = flatten(one)
+    others, other_constants, other_structure = flatten(other)
+    return (
+        structure == other_structure
+        and all(np.array_equal(value, others[path]) for path, value in parameters.items())
+        and all(np.array_equal(a, b) for a, b in zip(constants, other_constants, strict=True))
+    )
+
+
 def _fields(module: Parametrized) -> tuple[dataclasses.Field, ...]:
     return dataclasses.fields(module)  # type: ignore[arg-type]
 
 
 def _parameter_fields(module: Parametrized) -> list[dataclasses.Field]:
     return [field for field in _fields(module) if "constraint" in field.metadata]
+
+
+def _walk(module: Parametrized, prefix: str) -> Iterator[tuple[str, Any, Constraint]]:
+    """Yield path, value and constraint of every parameter that is set."""
+    for field in _fields(module):
+        value = getattr(module, field.name)
+        if "constraint" not in field.metadata:
+            for path, child in _children(field.name, value):
+                yield from _walk(child, f"{prefix}{path}.")
+        elif value is not None:
+            yield prefix + field.name, value, field.metadata["constraint"]
 
 
 def _children(name: str, value: Any) -> Iterator[tuple[str, Parametrized]]:
@@ -202,6 +223,7 @@ def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     """Return the parameter as a float or a flat float64 array, or raise."""
     constraint: Constraint = field.metadata["constraint"]
     label = f"{type(module).__name__}({field.name}={value!r})"
+    accepted = "a number, or a flat list with one for each column" if field.metadata["per_column"] else "a number"
     if value is None:
         if field.default is None:
             return None
@@ -209,17 +231,14 @@ def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{label}: {field.name} must be a number, or one number for each column.") from None
-    if array.ndim > 1 or array.size == 0:
-        raise ValueError(
-            f"{label}: {field.name} has shape {array.shape}; give a number, or a flat list with one number for "
-            "each column."
-        )
+        raise TypeError(f"{label}: {field.name} must be {accepted}.") from None
+    if array.ndim > field.metadata["per_column"] or array.size == 0:
+        raise ValueError(f"{label}: {field.name} has shape {array.shape}; it must be {accepted}.")
     if not constraint.allows(array):
         raise ValueError(
             f"{label}: {field.name} must be {constraint.description}. Give a value in the units of your data."
         )
-    return float(array) if array.ndim == 0 else array
+    return float(array) if array.ndim == 0 else frozen(array)
 
 
 def _short(value: Any) -> str:

@@ -124,6 +124,30 @@ def test_units_of_the_target_do_not_matter(scale):
     np.testing.assert_allclose(scaled.log_evidence + len(z) * np.log(scale), posterior.log_evidence, rtol=1e-11)
 
 
+@pytest.mark.parametrize("distance", [1e4, 1e6, 1e8, 1e10])
+@pytest.mark.parametrize("kernel", [kernels.RBF, kernels.Matern12, kernels.Matern52])
+def test_gradient_survives_clusters_many_lengthscales_apart(kernel, distance):
+    """Columns × 1e8 with the lengthscale left alone: far clusters do not interact, so their evidences add."""
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(-512, 512, (2, 6, 1)) / 256.0
+    z = rng.standard_normal(12)
+    prior = FunctionPrior(kernel(1.0))
+    both = log_evidence_and_gradient(prior, Direct(np.concatenate([left, right + distance]), noise=0.3), z)
+    parts = [
+        log_evidence_and_gradient(prior, Direct(rows, noise=0.3), targets)
+        for rows, targets in ((left, z[:6]), (right, z[6:]))
+    ]
+    np.testing.assert_allclose(both[0], parts[0][0] + parts[1][0], rtol=1e-12)
+    np.testing.assert_allclose(both[1][PATHS[0]], parts[0][1][PATHS[0]] + parts[1][1][PATHS[0]], rtol=1e-9)
+
+
+def test_columns_scaled_up_with_repeated_rows_have_no_slope():
+    x = np.repeat(np.random.default_rng(1).standard_normal((5, 1)) * 1e8, 3, axis=0)
+    z = np.random.default_rng(2).standard_normal(15)
+    gradient = log_evidence_and_gradient(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.3), z)[1]
+    assert gradient[PATHS[0]] == 0.0
+
+
 @pytest.mark.parametrize("offset", [1e4, 1e6])
 def test_gradient_survives_data_far_from_the_origin(offset):
     """Calendar years and projected coordinates: distances are small beside the coordinates themselves."""

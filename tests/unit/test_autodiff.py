@@ -70,7 +70,7 @@ def test_results_are_float64_and_the_flag_is_left_alone():
 
 
 def test_labels_are_coded_for_jax():
-    a, b = np.array([["x", "1.5"], ["y", "2.5"]], dtype=object), np.array([["y", "0.5"]], dtype=object)
+    a, b = np.array([["x", 1.5], ["y", 2.5]], dtype=object), np.array([["y", 0.5]], dtype=object)
     kernel = 1.4 * (kernels.Categorical().on([0]) * kernels.RBF(0.9).on([1]))
     adjoint = np.array([[0.3], [0.7]])
     pulled = autodiff.gram_pullback(kernel, a, b, adjoint)

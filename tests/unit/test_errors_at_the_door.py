@@ -53,7 +53,7 @@ CASES = {
     "no lengthscale": (lambda: kernels.RBF(None), r"RBF\(lengthscale=None\): a number is needed"),
     "matrix lengthscale": (
         lambda: kernels.RBF(np.eye(2)),
-        r"lengthscale has shape \(2, 2\); give a number, or a flat",
+        r"lengthscale has shape \(2, 2\); it must be a number, or a flat",
     ),
     "lengthscales that do not fit": (
         lambda: kernels.RBF([1.0, 2.0])(np.zeros((2, 3))),
@@ -108,7 +108,7 @@ CASES = {
     ),
     "embeddings of other kinds": (
         lambda: MeanEmbedding(RBF, [[0.0]]).inner(MeanEmbedding(RBF, [[0.0, 1.0]])),
-        r"a has 1 columns but b has 2",
+        r"the points have 1 columns here but 2 there",
     ),
     "operator values": (
         lambda: CovarianceOperator(RBF, [0.0]).expectation([1.0, 2.0], [1.0]),

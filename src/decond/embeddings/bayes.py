@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_row, check_choice
+from decond.checks import as_row, check_choice, frozen
 from decond.embeddings.conditional import (
     ConditionalMeanOperator,
     check_regularization,
@@ -66,8 +66,9 @@ class KernelBayesRule:
     def fit(self, x: Any, y: Any, y_prior: Any) -> Self:
         """Estimate the rule from paired rows (x, y) and draws of the prior of Y."""
         likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
+        prior_rows = frozen(query_rows(self.kernel_y, y_prior, "y_prior", likelihood.y_))
         self.x_, self.y_ = likelihood.x_, likelihood.y_
-        self.y_prior_: np.ndarray = query_rows(self.kernel_y, y_prior, "y_prior", self.y_)
+        self.y_prior_: np.ndarray = prior_rows
         transformation = likelihood.weights(self.y_prior_)
         ratio = transformation.sum(axis=1)
         self.ratio_ = np.maximum(ratio, 0.0) if self.variant == "importance" else ratio

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_number, as_row, check_same_length
+from decond.checks import as_number, as_row, check_same_length, frozen
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
@@ -34,10 +34,11 @@ class ConditionalMeanOperator:
 
     def fit(self, x: Any, y: Any) -> Self:
         """Estimate the operator from paired rows."""
-        self.x_: np.ndarray = self.kernel_x.points(x, "x")
-        self.y_: np.ndarray = self.kernel_y.points(y, "y")
-        check_same_length(self.y_, "y", len(self.x_), "x")
-        self.smoother_ = Smoother(self.kernel_y, self.y_, len(self.y_) * self.regularization, "L + nλI")
+        x_rows, y_rows = frozen(self.kernel_x.points(x, "x")), frozen(self.kernel_y.points(y, "y"))
+        check_same_length(y_rows, "y", len(x_rows), "x")
+        self.smoother_ = Smoother(self.kernel_y, y_rows, len(y_rows) * self.regularization, "L + nλI")
+        self.x_: np.ndarray = x_rows
+        self.y_: np.ndarray = y_rows
         return self
 
     def weights(self, y_query: Any) -> np.ndarray:
@@ -51,7 +52,8 @@ class ConditionalMeanOperator:
     def embedding(self, y_query_row: Any) -> MeanEmbedding:
         """Return the embedding of X given Y = y, a `MeanEmbedding` on x."""
         row = as_row(y_query_row, "y_query_row", labels=self.kernel_y.accepts_labels)
-        return MeanEmbedding(self.kernel_x, self.x_, self.weights(row)[:, 0])
+        weights = self.weights(row)[:, 0]
+        return MeanEmbedding(self.kernel_x, self.x_, weights)
 
 
 def fitted(operator: Any, attribute: str) -> Any:

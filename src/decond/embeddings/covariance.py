@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_targets, as_weights, check_same_length
+from decond.checks import as_weights, check_same_length, frozen
 from decond.embeddings.mean import MeanEmbedding
 from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
@@ -25,10 +25,10 @@ class CrossCovarianceOperator:
 
     def __init__(self, kernel_x: Kernel, kernel_y: Kernel, x: Any, y: Any, weights: Any = None) -> None:
         self.kernel_x, self.kernel_y = as_kernel(kernel_x, "kernel_x"), as_kernel(kernel_y, "kernel_y")
-        self.x: np.ndarray = self.kernel_x.points(x, "x")
-        self.y: np.ndarray = self.kernel_y.points(y, "y")
+        self.x: np.ndarray = frozen(self.kernel_x.points(x, "x"))
+        self.y: np.ndarray = frozen(self.kernel_y.points(y, "y"))
         check_same_length(self.y, "y", len(self.x), "x")
-        self.weights = as_weights(weights, "weights", len(self.x), "x")
+        self.weights: np.ndarray = frozen(as_weights(weights, "weights", len(self.x), "x"))
 
     def __call__(self, x_query: Any, y_query: Any) -> np.ndarray:
         """Return μ_XY(x, y) = Σ_i w_i k(x_i, x) ℓ(y_i, y) for all pairs of queries, shape (q_x, q_y)."""
@@ -37,13 +37,13 @@ class CrossCovarianceOperator:
 
     def expectation(self, f_values: Any, g_values: Any) -> float:
         """Return ⟨f, Ĉ_XY g⟩ = E[f(X) g(Y)], given f at x and g at y."""
-        f = as_targets(f_values, "f_values", len(self.x), "x")
-        g = as_targets(g_values, "g_values", len(self.y), "y")
+        f = as_weights(f_values, "f_values", len(self.x), "x")
+        g = as_weights(g_values, "g_values", len(self.y), "y")
         return float((self.weights * f) @ g)
 
     def apply(self, g_values: Any) -> MeanEmbedding:
         """Return the function Ĉ_XY g, an embedding on x with weights w_i g(y_i)."""
-        g = as_targets(g_values, "g_values", len(self.y), "y")
+        g = as_weights(g_values, "g_values", len(self.y), "y")
         return MeanEmbedding(self.kernel_x, self.x, self.weights * g)
 
     @property

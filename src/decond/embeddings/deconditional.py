@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_row, check_choice
+from decond.checks import as_row, check_choice, frozen
 from decond.embeddings.conditional import (
     ConditionalMeanOperator,
     check_regularization,
@@ -58,8 +58,9 @@ class DeconditionalMeanOperator:
     def fit(self, x: Any, y: Any, y_prior: Any) -> Self:
         """Estimate the operator from paired rows (x, y) and draws of the prior of Y."""
         likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
+        prior_rows = frozen(query_rows(self.kernel_y, y_prior, "y_prior", likelihood.y_))
         self.x_, self.y_, self.smoother_ = likelihood.x_, likelihood.y_, likelihood.smoother_
-        self.y_prior_: np.ndarray = query_rows(self.kernel_y, y_prior, "y_prior", self.y_)
+        self.y_prior_: np.ndarray = prior_rows
         self.form_ = self._cheapest_form() if self.form == "auto" else self.form
         noise = len(self.y_prior_) * self.evidence_regularization
         rows = self.smoother_.rows(self.y_prior_)
@@ -88,7 +89,8 @@ class DeconditionalMeanOperator:
     def embedding(self, x_query_row: Any) -> MeanEmbedding:
         """Return the posterior of Y given X = x, a `MeanEmbedding` on the prior draws."""
         row = as_row(x_query_row, "x_query_row", labels=self.kernel_x.accepts_labels)
-        return MeanEmbedding(self.kernel_y, self.y_prior_, self.weights(row)[:, 0])
+        weights = self.weights(row)[:, 0]
+        return MeanEmbedding(self.kernel_y, self.y_prior_, weights)
 
     def _fit_task(self, transformation: np.ndarray, noise: float) -> None:
         """Factor AᵀKA + mεI, m x m (equation 4.4)."""

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_targets, as_weights, check_same_length
+from decond.checks import as_count, as_targets, as_weights, frozen
 from decond.features.base import as_kernel
 from decond.herding import Herding
 from decond.kernels.base import Kernel
+from decond.parameters import same
 
 __all__ = ["MeanEmbedding"]
 
@@ -29,8 +30,8 @@ class MeanEmbedding:
 
     def __init__(self, kernel: Kernel, points: Any, weights: Any = None) -> None:
         self.kernel = as_kernel(kernel, "kernel")
-        self.points: np.ndarray = self.kernel.points(points, "points")
-        self.weights = as_weights(weights, "weights", len(self.points), "points")
+        self.points: np.ndarray = frozen(self.kernel.points(points, "points"))
+        self.weights: np.ndarray = frozen(as_weights(weights, "weights", len(self.points), "points"))
 
     def __call__(self, q: Any) -> np.ndarray:
         """Return μ at the rows of q."""
@@ -44,7 +45,8 @@ class MeanEmbedding:
         return float(result) if f.ndim == 1 else result
 
     def inner(self, other: "MeanEmbedding") -> float:
-        """Return ⟨μ, ν⟩; the other embedding lives under the same kernel."""
+        """Return ⟨μ, ν⟩; the other embedding has to live under the same kernel."""
+        self._check_same_space(other)
         return float(self.weights @ self.kernel.matmul(self.points, other.points, other.weights))
 
     def norm(self) -> float:
@@ -53,6 +55,7 @@ class MeanEmbedding:
 
     def mmd(self, other: "MeanEmbedding") -> float:
         """Return the maximum mean discrepancy ‖μ - ν‖: the norm of the difference, not its square."""
+        self._check_same_space(other)
         points = np.concatenate([self.points, other.points])
         difference = MeanEmbedding(self.kernel, points, np.concatenate([self.weights, -other.weights]))
         return difference.norm()
@@ -72,12 +75,24 @@ class MeanEmbedding:
 
         `kernel` is the kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
         """
-        return self.herding(candidates, kernel).draw(n)
+        return self.herding(candidates, kernel).draw(as_count(n, "n"))
 
     def herding(self, candidates: Any = None, kernel: Kernel | None = None) -> Herding:
         """Return the herding process itself, from which samples can be drawn again and again."""
         rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
-        return Herding(self(rows), rows, self.kernel if kernel is None else kernel)
+        return Herding(self(rows), rows, self.kernel if kernel is None else as_kernel(kernel, "kernel"))
+
+    def _check_same_space(self, other: "MeanEmbedding") -> None:
+        if self.points.shape[1] != other.points.shape[1]:
+            raise ValueError(
+                f"the points have {self.points.shape[1]} columns here but {other.points.shape[1]} there; embeddings "
+                "can be compared only if they are of the same variables."
+            )
+        if not same(self.kernel, other.kernel):
+            raise ValueError(
+                f"one embedding has kernel {self.kernel!r}, the other {other.kernel!r}; they can be compared only in "
+                "the space of one kernel. Rebuild one of them: MeanEmbedding(kernel, other.points, other.weights)."
+            )
 
     def __len__(self) -> int:
         """Return the number of points."""
@@ -93,6 +108,4 @@ class MeanEmbedding:
 
 def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:
     """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k)."""
-    f = as_targets(values, name, len(weights), partner)
-    check_same_length(f, name, len(weights), partner)
-    return weights.T @ f
+    return weights.T @ as_targets(values, name, len(weights), partner)

@@ -22,7 +22,9 @@ class FeatureMap(Parametrized, abc.ABC):
 
     def __call__(self, a: Any) -> np.ndarray:
         """Return the features (len(a), p)."""
-        return self.transform(as_rows(a, "a") if namespace(a) is np else a)
+        rows = as_rows(a, "a") if namespace(a) is np else a
+        features = self.transform(rows)
+        return features.copy() if features is rows else features
 
     def kernel(self, variance: float = 1.0) -> "FeatureKernel":
         """Return the kernel ``variance * φ(a)·φ(b)``: linear models in function space."""

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from decond.backend import namespace
+from decond.checks import as_count
 from decond.features.base import FeatureMap
 from decond.kernels.base import Kernel
-from decond.kernels.nonstationary import check_power
 
 __all__ = ["RandomFourier"]
 
@@ -32,7 +32,12 @@ class RandomFourier(FeatureMap):
 
     def __post_init__(self) -> None:
         """Check the number of frequencies."""
-        check_power("RandomFourier", "n_frequencies", self.n_frequencies)
+        as_count(self.n_frequencies, "RandomFourier: n_frequencies")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
+            raise TypeError(
+                f"RandomFourier: seed is {self.seed!r}; a whole number is needed, so that every call draws the same "
+                "frequencies."
+            )
         super().__post_init__()
 
     def transform(self, a: Any) -> Any:

@@ -2,10 +2,9 @@
 
 from typing import Any, Self
 
-from decond.checks import as_rows
+from decond.checks import as_count, as_rows, frozen
 from decond.features.base import FeatureMap
 from decond.kernels.base import Kernel
-from decond.kernels.nonstationary import check_power
 from decond.linalg import pivoted_cholesky, whiten
 
 __all__ = ["Nystrom"]
@@ -28,13 +27,13 @@ class Nystrom(FeatureMap):
 
     def __post_init__(self) -> None:
         """Check the landmarks."""
-        object.__setattr__(self, "landmarks", as_rows(self.landmarks, "landmarks"))
+        object.__setattr__(self, "landmarks", frozen(as_rows(self.landmarks, "landmarks")))
         super().__post_init__()
 
     @classmethod
     def pivoted(cls, kernel: Kernel, x: Any, n_landmarks: int, tolerance: float = 1e-12) -> Self:
         """Choose up to `n_landmarks` rows of `x`; fewer if these explain all but `tolerance` of the variance."""
-        check_power("Nystrom.pivoted", "n_landmarks", n_landmarks)
+        as_count(n_landmarks, "n_landmarks")
         rows = as_rows(x, "x")
         pivots, _ = pivoted_cholesky(
             kernel.diagonal(rows), lambda i: kernel.gram(rows, rows[[i]])[:, 0], n_landmarks, tolerance

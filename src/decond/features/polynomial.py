@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from decond.backend import namespace
+from decond.checks import as_count
 from decond.features.base import FeatureMap
-from decond.kernels.nonstationary import check_power
-from decond.parameters import nonnegative, parameter
+from decond.parameters import parameter, positive
 
 __all__ = ["Identity", "Polynomial"]
 
@@ -34,11 +34,11 @@ class Polynomial(FeatureMap):
     """
 
     degree: int = 2
-    offset: Any = parameter(default=1.0, constraint=nonnegative)
+    offset: Any = parameter(default=1.0, constraint=positive)
 
     def __post_init__(self) -> None:
         """Check the degree."""
-        check_power("Polynomial", "degree", self.degree)
+        as_count(self.degree, "Polynomial: degree")
         super().__post_init__()
 
     def transform(self, a: Any) -> Any:

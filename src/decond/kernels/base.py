@@ -2,7 +2,6 @@
 
 import abc
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,11 +60,11 @@ class Kernel(Parametrized, abc.ABC):
             return as_rows(value, name, labels=self.accepts_labels)
         return value if value.ndim == 2 else value[:, None]
 
-    def on(self, columns: int | Sequence[int]) -> "Kernel":
+    def on(self, columns: Any) -> "Kernel":
         """Return this kernel applied to some columns of the points only."""
         from decond.kernels.composite import Columns
 
-        picked = (columns,) if isinstance(columns, int) else tuple(columns)
+        picked = (columns,) if isinstance(columns, int | np.integer) else tuple(columns)
         return Columns(self, picked)
 
     def __add__(self, other: "Kernel | float") -> "Kernel":
@@ -87,7 +86,10 @@ class Kernel(Parametrized, abc.ABC):
 
         return Power(self, exponent)
 
-    __radd__ = __add__
+    def __radd__(self, other: float) -> "Kernel":
+        """Add from the left; zero is neutral, so that kernels can be summed with ``sum``."""
+        return self if isinstance(other, int) and other == 0 else self + other
+
     __rmul__ = __mul__
     __array_ufunc__ = None  # so that NumPy numbers multiply from the left through __rmul__
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from decond.backend import namespace
+from decond.checks import as_count
 from decond.kernels.base import Kernel, Spectrum
-from decond.kernels.nonstationary import check_power
+from decond.kernels.stationary import check_concrete
 from decond.parameters import parameter, positive
 
 __all__ = ["Columns", "Power", "Product", "Scaled", "Sum"]
@@ -53,6 +55,11 @@ class _Combination(Kernel):
 
     parts: tuple[Kernel, ...]
 
+    def __post_init__(self) -> None:
+        """Accept any sequence of kernels."""
+        object.__setattr__(self, "parts", tuple(self.parts))
+        super().__post_init__()
+
     @property
     def accepts_labels(self) -> bool:  # type: ignore[override]
         """Labels are welcome where every part takes them (pick columns to mix labels with numbers)."""
@@ -79,9 +86,11 @@ class Sum(_Combination):
         """Draw each frequency from one part, chosen in proportion to its variance."""
         spectra = [part.spectrum(n, dimension, rng, orthogonal) for part in self.parts]
         total = functools.reduce(operator.add, (spectrum.variance for spectrum in spectra))
+        check_concrete(self, "variances", total)
         shares = np.array([spectrum.variance / total for spectrum in spectra])
         chosen = rng.choice(len(spectra), size=n, p=shares)
-        stacked = np.stack([spectrum.frequencies for spectrum in spectra])
+        frequencies = [spectrum.frequencies for spectrum in spectra]
+        stacked = namespace(*frequencies).stack(frequencies)
         return Spectrum(stacked[chosen, np.arange(n)], total)
 
 
@@ -120,7 +129,7 @@ class Power(_Wrapper):
 
     def __post_init__(self) -> None:
         """Check the exponent."""
-        check_power("Power", "exponent", self.exponent)
+        as_count(self.exponent, "Power: exponent")
         super().__post_init__()
 
     def gram(self, a: Any, b: Any) -> Any:

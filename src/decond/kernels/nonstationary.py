@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.backend import is_traced, namespace
+from decond.checks import as_count, frozen
 from decond.kernels.base import Kernel
 from decond.kernels.stationary import check_columns
 from decond.parameters import nonnegative, parameter, positive
@@ -19,7 +20,7 @@ class Linear(Kernel):
     array([[11.]])
     """
 
-    lengthscale: Any = parameter(default=1.0, constraint=positive)
+    lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
     def gram(self, a: Any, b: Any) -> Any:
         """Return scaled inner products."""
@@ -28,6 +29,7 @@ class Linear(Kernel):
 
     def diagonal(self, a: Any) -> Any:
         """Return scaled squared norms."""
+        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
         return ((a / self.lengthscale) ** 2).sum(axis=1)
 
 
@@ -40,11 +42,11 @@ class Polynomial(Kernel):
 
     degree: int = 2
     offset: Any = parameter(default=1.0, constraint=nonnegative)
-    lengthscale: Any = parameter(default=1.0, constraint=positive)
+    lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
     def __post_init__(self) -> None:
         """Check the degree too."""
-        check_power("Polynomial", "degree", self.degree)
+        as_count(self.degree, "Polynomial: degree")
         super().__post_init__()
 
     def gram(self, a: Any, b: Any) -> Any:
@@ -139,7 +141,7 @@ class Precomputed(Kernel):
                 "Precomputed: matrix is not finite and symmetric, as a Gram matrix is. Check how it was computed, "
                 "or average it with its transpose if the difference is rounding."
             )
-        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "matrix", frozen(matrix))
 
     def gram(self, a: Any, b: Any) -> Any:
         """Look the entries up."""
@@ -162,15 +164,22 @@ class Precomputed(Kernel):
         return index
 
 
-def check_power(owner: str, name: str, value: Any) -> None:
-    """Raise unless `value` is a positive whole number."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{owner}: {name} is {value!r}; a whole number of at least 1 is needed.")
-
-
 def _equal(a: Any, b: Any) -> Any:
     """Return where all columns of two sets of rows are equal, column by column to save memory."""
+    if not is_traced(a) and not is_traced(b):
+        _check_comparable(a, b)
     same = a[:, None, 0] == b[None, :, 0]
     for j in range(1, a.shape[1]):
         same = same & (a[:, None, j] == b[None, :, j])
     return same
+
+
+def _check_comparable(a: np.ndarray, b: np.ndarray) -> None:
+    """Raise if one set of labels is numbers and the other text: they would never be equal."""
+    for j in range(a.shape[1]):
+        texts = [rows.dtype == object and any(isinstance(label, str) for label in rows[:, j]) for rows in (a, b)]
+        if texts[0] != texts[1]:
+            raise TypeError(
+                f"labels in column {j} are text in one table and numbers in the other, so none would be equal. "
+                "Convert both to text, or both to numbers."
+            )

@@ -7,20 +7,25 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from decond.backend import namespace
+from decond.backend import is_traced, namespace
 from decond.kernels.base import Kernel, Spectrum, isotropic_directions
 from decond.parameters import parameter, positive
 
 __all__ = ["RBF", "Matern12", "Matern32", "Matern52", "Periodic", "RationalQuadratic", "Stationary"]
 
 
-def squared_distance(a: Any, b: Any) -> Any:
-    """Return squared Euclidean distances from differences, so that equal rows are at exactly zero."""
-    if namespace(a, b) is np:
-        return cdist(a, b, "sqeuclidean")
+def squared_distance(a: Any, b: Any, lengthscale: Any = 1.0) -> Any:
+    """Return squared scaled distances from differences, so that equal rows are at exactly zero.
+
+    Coordinates are taken from an origin among the points: data far from zero (calendar years, map coordinates)
+    lose no digits when they are scaled.
+    """
+    if namespace(a, b, lengthscale) is np:
+        origin = b[:1]
+        return cdist((a - origin) / lengthscale, (b - origin) / lengthscale, "sqeuclidean")
     from decond.autodiff import traced_squared_distance
 
-    return traced_squared_distance(a, b)
+    return traced_squared_distance(a, b, lengthscale)
 
 
 def exp_of_multiple(values: Any, factor: float) -> Any:
@@ -49,7 +54,7 @@ def distance(squared: Any) -> Any:
 class Stationary(Kernel):
     """A kernel of the scaled distance; `lengthscale` is one number or one for each column."""
 
-    lengthscale: Any = parameter(default=1.0, constraint=positive)
+    lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
     @abc.abstractmethod
     def profile(self, squared: Any) -> Any:
@@ -60,21 +65,14 @@ class Stationary(Kernel):
         """Turn norms of standard normal vectors into norms of spectral frequencies (unit lengthscale)."""
 
     def gram(self, a: Any, b: Any) -> Any:
-        """Return the profile at all scaled distances, taken from a common origin among the points.
-
-        So data far from zero (calendar years, map coordinates) lose no digits when they are scaled.
-        """
-        origin = b[:1]
-        return self.profile(squared_distance(self.scaled(a - origin), self.scaled(b - origin)))
+        """Return the profile at all scaled distances."""
+        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
+        return self.profile(squared_distance(a, b, self.lengthscale))
 
     def diagonal(self, a: Any) -> Any:
         """Return ones."""
-        return namespace(a, self.lengthscale).ones(a.shape[0])
-
-    def scaled(self, a: Any) -> Any:
-        """Divide the columns by the lengthscale."""
         check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
-        return a / self.lengthscale
+        return namespace(a, self.lengthscale).ones(a.shape[0])
 
     def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Draw frequencies: a uniform direction times a radius of this kernel's own law."""
@@ -170,6 +168,7 @@ class RationalQuadratic(Stationary):
 
     def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
         """Multiply the norms by the root of a gamma draw: a Gaussian scale mixture."""
+        check_concrete(self, "alpha", self.alpha)
         return chi * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, len(chi)))
 
 
@@ -182,12 +181,13 @@ class Periodic(Kernel):
     array([[1.]])
     """
 
-    lengthscale: Any = parameter(default=1.0, constraint=positive)
-    period: Any = parameter(default=1.0, constraint=positive)
+    lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
+    period: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
     def gram(self, a: Any, b: Any) -> Any:
         """Return the RBF kernel on the circle."""
-        return exp_of_multiple(squared_distance(self.wound(a), self.wound(b)), -0.5)
+        origin = b[:1]
+        return exp_of_multiple(squared_distance(self.wound(a - origin), self.wound(b - origin)), -0.5)
 
     def diagonal(self, a: Any) -> Any:
         """Return ones."""
@@ -207,6 +207,7 @@ class Periodic(Kernel):
 
         check_columns(self, "lengthscale", self.lengthscale, dimension)
         check_columns(self, "period", self.period, dimension)
+        check_concrete(self, "lengthscale", self.lengthscale)
         concentration = np.broadcast_to(1.0 / np.square(self.lengthscale), dimension)
         harmonics = np.empty((n, dimension))
         for j, c in enumerate(concentration):
@@ -214,6 +215,15 @@ class Periodic(Kernel):
             mass = ive(np.abs(order), c)
             harmonics[:, j] = rng.choice(order, size=n, p=mass / mass.sum())
         return Spectrum(2.0 * math.pi * harmonics / self.period)
+
+
+def check_concrete(kernel: Kernel, name: str, value: Any) -> None:
+    """Raise if a number that frequencies are drawn from is being differentiated, which a draw does not allow."""
+    if is_traced(value):
+        raise TypeError(
+            f"random frequencies of {type(kernel).__name__} are drawn at its {name}, so they have no gradient with "
+            "respect to it. Use features.Nystrom, or Fourier features of RBF or Matern kernels."
+        )
 
 
 def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:

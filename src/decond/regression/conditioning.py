@@ -45,7 +45,7 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
 def checked_data(prior: Prior, observation: Observation, z: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return points that the prior's kernel accepts and targets that fit the observation."""
     points = prior.covariance.points(observation.x, "x")
-    return points, as_targets(z, "z", observation.size, observation.partner)
+    return points, as_targets(observation.ordered(z), "z", observation.size, observation.partner)
 
 
 def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray, np.ndarray]:

@@ -35,8 +35,13 @@ def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "au
     return condition(prior, observation, z, form).log_evidence
 
 
-def log_evidence_and_gradient(prior: Prior, observation: Observation, z: Any) -> tuple[float, Gradient]:
+def log_evidence_and_gradient(
+    prior: Prior, observation: Observation, z: Any, *, points: bool = False
+) -> tuple[float, Gradient]:
     """Return log p(z̃) and its gradient by parameter path, such as "prior.kernel.lengthscale".
+
+    With `points` the gradient has "observation.x" too and, for a mediator, "observation.y": inducing points are
+    learned that way.
 
     >>> from decond.kernels import RBF
     >>> from decond.regression import Direct, FunctionPrior
@@ -44,19 +49,39 @@ def log_evidence_and_gradient(prior: Prior, observation: Observation, z: Any) ->
     >>> sorted(gradient)
     ['observation.noise', 'prior.kernel.lengthscale', 'prior.mean']
     """
-    points, targets = checked_data(prior, observation, z)
+    x, targets = checked_data(prior, observation, z)
     columns = targets[:, None] if targets.ndim == 1 else targets
     linear = observation.linearize(differentiable=True)
-    gram = prior.covariance.gram(points, points)
+    gram = prior.covariance.gram(x, x)
     mean = prior_mean(prior, columns.shape[1])
-    route = _through_points if linear.isotropic and len(points) < linear.size else _through_targets
+    route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
     value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean)
-    covariance_gradient = symmetric_gram_pullback(prior.covariance, points, gram_bar).parameters
+    pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar)
     scope = "prior.kernel." if hasattr(prior, "kernel") else "prior."
-    gradient = {scope + path: bar for path, bar in covariance_gradient.items()}
-    gradient["prior.mean"] = float(mean_bar.sum()) if np.ndim(prior.mean) == 0 else mean_bar  # type: ignore[attr-defined]
+    gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
+    gradient["prior.mean"] = _shaped_like(prior.mean, mean_bar)  # type: ignore[attr-defined]
     gradient.update({f"observation.{path}": bar for path, bar in observation_gradient.items()})
+    gradient["observation.x"] = pulled.a + pulled.b
+    _check_finite(gradient)
+    if not points:
+        gradient = {path: bar for path, bar in gradient.items() if path not in ("observation.x", "observation.y")}
     return value, gradient
+
+
+def _shaped_like(parameter: Any, bar: np.ndarray) -> Any:
+    """Return adjoints of target columns in the shape of a parameter; one value shared by all gets their sum."""
+    if np.ndim(parameter) == 0:
+        return float(bar.sum())
+    return bar if len(parameter) == len(bar) else bar.sum(keepdims=True)
+
+
+def _check_finite(gradient: Gradient) -> None:
+    bad = [path for path, bar in gradient.items() if not np.isfinite(bar).all()]
+    if bad:
+        raise FloatingPointError(
+            f"the gradient with respect to {', '.join(bad)} is not finite, although the evidence is. A parameter "
+            "sits where the kernel has no derivative, or columns differ too much in scale: move it, or rescale them."
+        )
 
 
 def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:

@@ -5,13 +5,14 @@ An observation is a frozen value that holds data and parameters. `linearize` tur
 """
 
 import abc
+import functools
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from decond.autodiff import gram_pullback, symmetric_gram_pullback
-from decond.checks import as_rows, as_weights, check_choice, check_same_length
+from decond.checks import as_labels, as_rows, as_weights, check_choice, check_same_length, frozen
 from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
 from decond.parameters import Parametrized, nonnegative, parameter, positive
@@ -33,7 +34,7 @@ class Observation(Parametrized, abc.ABC):
 
     def __post_init__(self) -> None:
         """Check the points; text stays text, for kernels that take labels."""
-        object.__setattr__(self, "x", as_rows(self.x, "x", labels=True))
+        object.__setattr__(self, "x", frozen(as_rows(self.x, "x", labels=True)))
         super().__post_init__()
 
     @property
@@ -45,6 +46,10 @@ class Observation(Parametrized, abc.ABC):
     @abc.abstractmethod
     def partner(self) -> str:
         """What the targets are paired with, for messages."""
+
+    def ordered(self, z: Any) -> Any:
+        """Return targets in the order of the observed values; row by row, unless a subclass knows labels."""
+        return z
 
     @abc.abstractmethod
     def linearize(self, *, differentiable: bool = False) -> Linearization:
@@ -98,7 +103,7 @@ class Transformed(Observation):
         super().__post_init__()
         transformation = as_rows(self.transformation, "transformation")
         check_same_length(transformation, "transformation", len(self.x), "x")
-        object.__setattr__(self, "transformation", transformation)
+        object.__setattr__(self, "transformation", frozen(transformation))
         covariance = _noise_covariance(self.noise_covariance, self.size)
         if np.ndim(covariance) == 0 and covariance == 0.0 and self.noise == 0.0:
             raise ValueError(
@@ -150,18 +155,15 @@ class Aggregated(Observation):
     def __post_init__(self) -> None:
         """Check groups and weights."""
         super().__post_init__()
-        groups = np.asarray(self.groups)
-        if groups.ndim != 1:
-            raise ValueError(f"groups has shape {groups.shape}; give one label for each row of x, a flat array.")
-        check_same_length(groups, "groups", len(self.x), "x")
+        groups = as_labels(self.groups, "groups", len(self.x), "x")
         weights = as_weights(self.weights, "weights", len(self.x), "x")
         if np.any(weights <= 0):
             raise ValueError(
                 f"weights has values down to {weights.min():g}; weights of an average are positive. Drop the rows "
                 "that should not count."
             )
-        object.__setattr__(self, "groups", groups)
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "groups", frozen(groups))
+        object.__setattr__(self, "weights", frozen(weights))
 
     @property
     def labels(self) -> np.ndarray:
@@ -185,15 +187,28 @@ class Aggregated(Observation):
         shape = (len(self.x), len(labels))
         transformation = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
         spread = np.bincount(index, shares**2)
+        noise = self.noise**2 + self.individual_noise**2 * spread
+        return FixedLinearization(transformation, noise, functools.partial(self._pull, spread))
 
-        def pull(noise_bar: Any) -> Gradient:
-            diagonal = np.diagonal(noise_bar)
-            return {
-                "noise": 2.0 * self.noise * diagonal.sum(),
-                "individual_noise": 2.0 * self.individual_noise * (diagonal @ spread),
-            }
+    def _pull(self, spread: np.ndarray, noise_bar: Any) -> Gradient:
+        diagonal = np.diagonal(noise_bar)
+        return {
+            "noise": 2.0 * self.noise * diagonal.sum(),
+            "individual_noise": 2.0 * self.individual_noise * (diagonal @ spread),
+        }
 
-        return FixedLinearization(transformation, self.noise**2 + self.individual_noise**2 * spread, pull)
+    def ordered(self, z: Any) -> Any:
+        """Return targets in the order of the labels; a dict, or a Series indexed by label, is matched by label."""
+        index = z.keys() if isinstance(z, dict) else getattr(z, "index", None)
+        if index is None or callable(index) or (not isinstance(z, dict) and list(index) == list(range(len(z)))):
+            return z
+        missing = [label for label in self.labels if label not in index]
+        if missing or len(index) != self.size:
+            raise ValueError(
+                f"z is labeled by {list(index)[:5]}, but groups has the labels {list(self.labels)[:5]}; every label "
+                "of groups needs exactly one target. Use the same labels, or give a plain array in sorted order."
+            )
+        return np.array([z[label] for label in self.labels])
 
 
 class TaskTransformed(Observation):
@@ -229,8 +244,9 @@ class TaskTransformed(Observation):
                 f"y_task has {y_task.shape[1]} column(s) but y has {y.shape[1]}; the mediator links the two tables, "
                 "so both need the same columns."
             )
-        for name, value in (("kernel_y", kernel), ("y", y), ("y_task", y_task)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "kernel_y", kernel)
+        object.__setattr__(self, "y", frozen(y))
+        object.__setattr__(self, "y_task", frozen(y_task))
 
     @property
     def size(self) -> int:
@@ -252,13 +268,13 @@ class TaskTransformed(Observation):
 
     def _parameter_pullback(self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray) -> Gradient:
         """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y, and those of the noises."""
-        parts = [
-            symmetric_gram_pullback(self.kernel_y, self.y, gram_bar).parameters,
-            gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar).parameters,
-        ]
+        within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar)
+        across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar)
+        parts = [within.parameters, across.parameters]
         if self.mediator == "full":
             parts.append(symmetric_gram_pullback(self.kernel_y, self.y_task, noise_bar).parameters)
         gradient = {f"kernel_y.{path}": sum(part[path] for part in parts) for path in parts[0]}
+        gradient["y"] = within.a + within.b + across.a
         gradient["noise"] = 2.0 * self.noise * _trace(noise_bar)
         ridge_bar = float(np.trace(gram_bar))
         if self.mediator_noise is None:
@@ -284,4 +300,8 @@ def _noise_covariance(value: Any, size: int) -> Any:
         raise ValueError(f"noise_covariance has negative or non-finite variances; give {accepted} of variances.")
     if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-8, atol=0.0):
         raise ValueError("noise_covariance is not symmetric; average it with its transpose if that is rounding.")
-    return covariance if covariance.ndim else float(covariance)
+    if covariance.ndim == 2 and np.linalg.eigvalsh(covariance)[0] < -1e-10 * np.trace(covariance):
+        raise ValueError(
+            "noise_covariance has negative eigenvalues, so it is no covariance. Check how it was computed."
+        )
+    return frozen(covariance) if covariance.ndim else float(covariance)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decond.checks import frozen
 from decond.linalg import Factor, LowRankPlusNoise, cholesky, gaussian_log_density
 from decond.regression.linearization import Linearization
 from decond.regression.priors import Prior, prior_mean
@@ -25,7 +26,7 @@ class Posterior(abc.ABC):
         self.prior, self.points = prior, points
         self._linear = linear
         self._flat = z.ndim == 1
-        self._z = z[:, None] if self._flat else z
+        self._z: np.ndarray = frozen(z[:, None] if self._flat else z)
         self._mean = prior_mean(prior, self._z.shape[1])
         ones = np.asarray(linear.transformation.sum(axis=0)) if self._mean.any() else np.zeros(len(z))
         self._residual = self._z - np.outer(ones, self._mean)
@@ -245,7 +246,8 @@ class WeightPosterior(Posterior):
         half = self._precision.half_solve(self._design)
         if self._linear.isotropic:
             noise = self._linear.noise
-            return fitted / np.sqrt(noise), (1.0 - (half**2).sum(axis=0)) / noise
+            outside = np.maximum(1.0 - (half**2).sum(axis=0), np.finfo(float).eps)
+            return fitted / np.sqrt(noise), outside / noise
         factor = self._linear.noise_factor
         unwhitened = factor.half_solve_transposed(half.T)
         return factor.half_solve_transposed(fitted), factor.inverse_diagonal() - (unwhitened**2).sum(axis=1)

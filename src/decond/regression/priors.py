@@ -30,7 +30,7 @@ class FunctionPrior(Prior):
     """
 
     kernel: Kernel
-    mean: Any = parameter(default=0.0)
+    mean: Any = parameter(default=0.0, per_column=True)
 
     def __post_init__(self) -> None:
         """Accept a feature map in place of its kernel."""
@@ -53,7 +53,7 @@ class WeightPrior(Prior):
 
     features: FeatureMap
     variance: Any = parameter(default=1.0, constraint=positive)
-    mean: Any = parameter(default=0.0)
+    mean: Any = parameter(default=0.0, per_column=True)
 
     def __post_init__(self) -> None:
         """Check that features were given."""

@@ -1,0 +1,199 @@
+"""Hyperparameters by maximal log evidence: L-BFGS-B from several starts, with a result that tells what happened."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from decond.learning.variables import Model, Variable
+from decond.linalg import JitterWarning, NotPositiveDefiniteError
+from decond.regression import log_evidence_and_gradient
+
+__all__ = ["BoundWarning", "FitResult", "maximize_evidence"]
+
+
+class BoundWarning(UserWarning):
+    """A learned parameter sits on the edge of the range it was allowed."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What learning found, and how it went."""
+
+    model: Model
+    """The model at the best parameters."""
+    parameters: dict[str, Any]
+    """The learned parameters by path, in natural units."""
+    log_evidence: float
+    """log p(z̃) at the best parameters, without hyperpriors."""
+    status: str
+    """Either "converged" or "stopped" (before an optimum was reached)."""
+    message: str
+    """What happened, and what to do about it."""
+    evaluations: int
+    """How many evidences were computed, over all starts."""
+    failures: int
+    """How many of these could not be computed, because a matrix was not positive definite."""
+    starts: tuple[float, ...]
+    """The objective (log evidence plus log hyperprior) that each start ended at."""
+    on_bounds: tuple[str, ...] = ()
+    """Names of the parameters on the edge of their range."""
+    history: tuple[float, ...] = field(default=(), repr=False)
+    """The objective at every evaluation of the best start."""
+
+
+def maximize_evidence(
+    model: Model,
+    z: Any,
+    variables: list[Variable],
+    n_restarts: int = 4,
+    seed: int = 0,
+    max_iterations: int = 200,
+    progress: Callable[[int, float], None] | None = None,
+) -> FitResult:
+    """Learn the variables of a model from targets z.
+
+    The first start is the model as given; `n_restarts` more are drawn around it (a factor of about e for positive
+    parameters). `progress` is called with the number of evaluations and the best objective so far.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.learning import Model, select
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> x = np.linspace(0, 6, 40)
+    >>> model = Model(FunctionPrior(RBF(1.0)), Direct(x, noise=1.0))
+    >>> result = maximize_evidence(model, np.sin(x), select(model, free=["prior.kernel.lengthscale"]), n_restarts=0)
+    >>> result.status
+    'converged'
+    """
+    objective = _Objective(model, z, variables, progress)
+    rng = np.random.default_rng(seed)
+    start = np.concatenate([variable.free(variable.start) for variable in variables])
+    lower = np.concatenate([variable.free(variable.lower) for variable in variables])
+    upper = np.concatenate([variable.free(variable.upper) for variable in variables])
+    runs = []
+    for attempt in range(n_restarts + 1):
+        begin = start if attempt == 0 else np.clip(start + rng.standard_normal(start.shape), lower, upper)
+        objective.begin()
+        found = minimize(
+            objective,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(lower, upper, strict=True)),
+            options={"maxiter": max_iterations},
+        )
+        runs.append((objective.best_value, attempt, objective.best_vector, tuple(objective.history), found))
+    value, _, vector, history, found = max(runs, key=lambda run: (run[0], -run[1]))
+    if vector is None:
+        raise NotPositiveDefiniteError(
+            "the evidence could not be computed at any of the starting points, because a matrix was not positive "
+            "definite. Start from a larger noise, and check the kernels and the scales of the columns."
+        )
+    return _result(objective, value, vector, history, found, [run[0] for run in runs], (lower, upper))
+
+
+class _Objective:
+    """The negative log evidence (with hyperpriors) as a function of the unconstrained vector."""
+
+    def __init__(self, model: Model, z: Any, variables: list[Variable], progress: Any) -> None:
+        self.model, self.z, self.variables, self.progress = model, z, variables, progress
+        self.evaluations = self.failures = 0
+        self.best_ever = -np.inf
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the last start."""
+        self.history: list[float] = []
+        self.best_value = -np.inf
+        self.best_vector: np.ndarray | None = None
+
+    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the negative objective and its gradient."""
+        self.evaluations += 1
+        try:
+            value, gradient = self.evaluate(vector)
+        except NotPositiveDefiniteError:
+            return self._turn_back(vector)
+        self.history.append(value)
+        if value > self.best_value:
+            self.best_value, self.best_vector = value, vector.copy()
+        self.best_ever = max(self.best_ever, value)
+        if self.progress is not None:
+            self.progress(self.evaluations, self.best_ever)
+        return -value, -gradient
+
+    def evaluate(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log evidence plus log hyperprior, and the gradient with respect to the vector."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", JitterWarning)
+            model = self.model_at(vector)
+            value, slopes = log_evidence_and_gradient(model.prior, model.observation, self.z, points=True)
+        pieces = []
+        for variable, piece in self._pieces(vector):
+            slope = sum(np.ravel(slopes[path]) for path in variable.paths)
+            if variable.positive:
+                slope = slope * np.exp(piece)
+            if variable.hyperprior is not None:
+                log_density, extra = variable.hyperprior.log_density_and_slope(piece)
+                value, slope = value + log_density, slope + extra
+            pieces.append(slope)
+        return value, np.concatenate(pieces)
+
+    def model_at(self, vector: np.ndarray) -> Model:
+        """Return the model at a vector."""
+        return self.model.with_values(self.parameters_at(vector))
+
+    def parameters_at(self, vector: np.ndarray) -> dict[str, Any]:
+        """Return natural parameters by path at a vector."""
+        return {path: v.natural(piece) for v, piece in self._pieces(vector) for path in v.paths}
+
+    def _pieces(self, vector: np.ndarray) -> list[tuple[Variable, np.ndarray]]:
+        ends = np.cumsum([variable.start.size for variable in self.variables])
+        return list(zip(self.variables, np.split(vector, ends[:-1]), strict=True))
+
+    def _turn_back(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Answer where no evidence can be computed: a slope that leads back to the best point so far."""
+        self.failures += 1
+        if self.best_vector is None:
+            return 1e12, np.zeros_like(vector)
+        step = vector - self.best_vector
+        return -self.best_value + 1e3 * (1.0 + float(step @ step)), 2e3 * step
+
+
+def _result(
+    objective: _Objective, value: float, vector: np.ndarray, history: Any, found: Any, starts: Any, bounds: Any
+) -> FitResult:
+    parameters = objective.parameters_at(vector)
+    model = objective.model_at(vector)
+    hyper = sum(
+        variable.hyperprior.log_density_and_slope(piece)[0]
+        for variable, piece in objective._pieces(vector)
+        if variable.hyperprior is not None
+    )
+    edge = np.isclose(vector, bounds[0], atol=1e-6) | np.isclose(vector, bounds[1], atol=1e-6)
+    on_bounds = tuple(v.name for v, piece in objective._pieces(edge) if piece.any())
+    status, message = _verdict(found, objective, on_bounds)
+    if on_bounds:
+        warnings.warn(
+            f"the learned {', '.join(on_bounds)} sit(s) on the edge of the allowed range. The data may say little "
+            "about it, or the range is too narrow: widen its bounds, or fix it at a value you believe.",
+            BoundWarning,
+            stacklevel=3,
+        )
+    return FitResult(
+        model, parameters, value - hyper, status, message, objective.evaluations, objective.failures, tuple(starts),
+        on_bounds, history,
+    )  # fmt: skip
+
+
+def _verdict(found: Any, objective: _Objective, on_bounds: tuple[str, ...]) -> tuple[str, str]:
+    note = f" {objective.failures} evaluation(s) failed and were avoided." if objective.failures else ""
+    if found.success:
+        where = " on the edge of the allowed range" if on_bounds else ""
+        return "converged", f"an optimum was found{where} after {objective.evaluations} evaluations.{note}"
+    if found.status == 1:
+        return "stopped", f"the iterations ran out before an optimum was reached; allow more (max_iterations).{note}"
+    return "stopped", f"the line search ended early ({found.message}); the best point so far was kept.{note}"

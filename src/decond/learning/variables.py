@@ -1,0 +1,132 @@
+"""Which parameters are learned, and how they become one unconstrained vector."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decond.parameters import constraints, leaves, with_leaves
+from decond.regression import Observation, Prior
+
+__all__ = ["LogNormal", "Model", "Variable", "select"]
+
+WIDEST = 1e6
+"""Positive parameters stay within this factor of their start, unless bounds are given."""
+
+POINTS = ("observation.x", "observation.y")
+"""Data that can be learned too: inducing points."""
+
+
+class Model(NamedTuple):
+    """A prior and an observation: what an evidence is a function of."""
+
+    prior: Prior
+    observation: Observation
+
+    def values(self) -> dict[str, Any]:
+        """Return all parameters by path."""
+        return {**leaves(self.prior, "prior."), **leaves(self.observation, "observation.")}
+
+    def with_values(self, values: Mapping[str, Any]) -> "Model":
+        """Return the model with the values at these paths replaced; paths may name points too."""
+        scopes: dict[str, dict[str, Any]] = {"prior": {}, "observation": {}}
+        points: dict[str, Any] = {}
+        for path, value in values.items():
+            scope, rest = path.split(".", 1)
+            (points if path in POINTS else scopes[scope])[rest] = value
+        observation = with_leaves(self.observation, scopes["observation"]).replace(**points)
+        return Model(with_leaves(self.prior, scopes["prior"]), observation)
+
+
+class LogNormal(NamedTuple):
+    """A prior on a positive hyperparameter: its logarithm is normal around log(`median`) with deviation `spread`."""
+
+    median: float
+    spread: float = 1.0
+
+    def log_density_and_slope(self, logarithm: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log density of the logarithm, up to a constant, and its derivative."""
+        score = (logarithm - np.log(self.median)) / self.spread
+        return -0.5 * float((score**2).sum()), -score / self.spread
+
+
+class Variable(NamedTuple):
+    """One piece of the vector: a parameter, or several that share one value."""
+
+    paths: tuple[str, ...]
+    start: np.ndarray
+    positive: bool
+    lower: np.ndarray
+    upper: np.ndarray
+    hyperprior: LogNormal | None = None
+
+    @property
+    def name(self) -> str:
+        """The paths, for messages."""
+        return " = ".join(self.paths)
+
+    def free(self, values: Any) -> np.ndarray:
+        """Return natural values on the unconstrained scale: logarithms of positive parameters."""
+        flat = np.asarray(values, dtype=np.float64).ravel()
+        with np.errstate(divide="ignore"):
+            return np.log(flat) if self.positive else flat
+
+    def natural(self, free: np.ndarray) -> Any:
+        """Return values in natural units, in the shape of the parameter."""
+        values = np.exp(free) if self.positive else free.copy()
+        return values.reshape(self.start.shape) if self.start.ndim else float(values[0])
+
+
+def select(
+    model: Model,
+    free: Sequence[str] | None = None,
+    tied: Sequence[Sequence[str]] = (),
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    hyperpriors: Mapping[str, LogNormal] | None = None,
+) -> list[Variable]:
+    """Return the variables of a learning problem: all parameters, or those in `free`; a group in `tied` shares one.
+
+    A parameter that is exactly zero (an absent noise) stays as it is unless it is named.
+    """
+    known = model.values()
+    limits = {**constraints(model.prior, "prior."), **constraints(model.observation, "observation.")}
+    for path in POINTS:
+        if free is not None and path in free:
+            known[path] = getattr(model.observation, path.split(".")[1])
+    wanted = [path for path in known if np.any(known[path])] if free is None else list(free)
+    _check_paths({*wanted, *(bounds or {}), *(hyperpriors or {}), *(p for tie in tied for p in tie)}, known)
+    groups = [tuple(tie) for tie in tied]
+    groups += [(path,) for path in wanted if not any(path in tie for tie in groups)]
+    return [
+        _variable(group, known, limits, dict(bounds or {}), dict(hyperpriors or {}))
+        for group in groups
+        if any(path in wanted for path in group)
+    ]
+
+
+def _variable(
+    paths: tuple[str, ...],
+    known: dict[str, Any],
+    limits: dict[str, Any],
+    bounds: dict[str, Any],
+    priors: dict[str, Any],
+) -> Variable:
+    start = np.asarray(known[paths[0]], dtype=np.float64)
+    positive = paths[0] in limits and limits[paths[0]].lower == 0.0
+    given = next((bounds[path] for path in paths if path in bounds), None)
+    if given is None:
+        given = (start / WIDEST, start * WIDEST) if positive else (-np.inf, np.inf)
+    lower, upper = (np.broadcast_to(np.asarray(end, dtype=np.float64), start.shape) for end in given)
+    if np.any(lower > upper) or (positive and np.any(lower <= 0)):
+        raise ValueError(
+            f"bounds of {paths[0]} are {given}; give (lower, upper) with lower < upper"
+            f"{', both positive' if positive else ''}."
+        )
+    prior = next((priors[path] for path in paths if path in priors), None)
+    return Variable(paths, np.clip(start, lower, upper), positive, lower, upper, prior)
+
+
+def _check_paths(paths: set[str], known: dict[str, Any]) -> None:
+    unknown = sorted(paths - set(known))
+    if unknown:
+        raise KeyError(f"{unknown} are no parameters of this model; it has {sorted(known)}.")

@@ -1,0 +1,193 @@
+"""Variables of a model as one vector, and maximal evidence."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from decond import kernels, problems
+from decond.learning import BoundWarning, LogNormal, Model, maximize_evidence, select
+from decond.regression import (
+    Aggregated,
+    Direct,
+    FunctionPrior,
+    TaskTransformed,
+    log_evidence,
+    log_evidence_and_gradient,
+)
+
+PROBLEM = problems.latent_function()
+HYPERPARAMETERS = ("prior.kernel.lengthscale", "observation.kernel_y.lengthscale", "observation.noise")
+
+
+def toy(length_x=1.0, length_y=1.0, noise=0.1):
+    observation = TaskTransformed(PROBLEM.x, PROBLEM.y, PROBLEM.y_task, kernels.RBF(length_y), noise=noise)
+    return Model(FunctionPrior(kernels.RBF(length_x)), observation)
+
+
+def smooth(n=40, noise=0.1):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 6, (n, 2))
+    return x, np.sin(x[:, 0]) + noise * rng.standard_normal(n)
+
+
+def test_the_toy_of_the_paper_learns_its_published_optimum():
+    result = maximize_evidence(toy(), PROBLEM.z_task, select(toy(), free=HYPERPARAMETERS), n_restarts=0)
+    assert result.status == "converged"
+    assert -result.log_evidence <= 105.7278
+    np.testing.assert_allclose([result.parameters[path] for path in HYPERPARAMETERS], PROBLEM.learned, rtol=1e-4)
+    assert result.log_evidence == pytest.approx(
+        log_evidence(result.model.prior, result.model.observation, PROBLEM.z_task), rel=1e-12
+    )
+    assert len(result.history) == result.evaluations
+    assert max(result.history) == pytest.approx(result.log_evidence)
+
+
+def test_restarts_only_improve_and_repeat_with_the_seed():
+    model = toy(5.0, 5.0, 1.0)
+    variables = select(model, free=HYPERPARAMETERS)
+    alone = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=0)
+    several = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=3, seed=1)
+    again = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=3, seed=1)
+    assert several.log_evidence >= alone.log_evidence
+    assert len(several.starts) == 4
+    assert several.log_evidence == again.log_evidence == max(several.starts)
+
+
+def test_every_parameter_is_free_by_default_except_absent_ones():
+    x, _ = smooth()
+    model = Model(FunctionPrior(2.0 * kernels.RBF([1.0, 1.0]), mean=0.5), Aggregated(x, np.arange(40) % 9, noise=0.1))
+    names = [variable.name for variable in select(model)]
+    assert names == [
+        "prior.kernel.kernel.lengthscale",
+        "prior.kernel.variance",
+        "prior.mean",
+        "observation.noise",
+    ]  # individual_noise is zero: absent
+    assert [v.name for v in select(model, free=["prior.mean"])] == ["prior.mean"]
+
+
+def test_frozen_parameters_stay_and_mean_and_columns_are_learned():
+    x, z = smooth()
+    model = Model(FunctionPrior(2.0 * kernels.RBF([1.0, 1.0]), mean=0.5), Direct(x, noise=0.3))
+    free = ["prior.kernel.kernel.lengthscale", "prior.mean", "observation.noise"]
+    result = maximize_evidence(model, z + 10.0, select(model, free=free), n_restarts=1)
+    assert result.model.prior.kernel.variance == 2.0
+    assert result.parameters["prior.mean"] == pytest.approx(10.0, abs=1.5)
+    assert result.parameters["observation.noise"] == pytest.approx(0.1, abs=0.04)
+    relevant, irrelevant = result.parameters["prior.kernel.kernel.lengthscale"]
+    assert irrelevant > 5 * relevant
+
+
+def test_tied_parameters_share_one_value_and_their_slopes_add():
+    u = np.linspace(-5, 5, 5)[:, None]
+    x, z = np.linspace(-5, 5, 60)[:, None], np.sin(np.linspace(-5, 5, 60))
+    observation = TaskTransformed(u, u, x, kernels.RBF(1.5), noise=0.3, mediator="map")
+    model = Model(FunctionPrior(kernels.RBF(1.5)), observation)
+    tie = ("prior.kernel.lengthscale", "observation.kernel_y.lengthscale")
+    points = ("observation.x", "observation.y")
+    variables = select(model, free=[*tie, "observation.noise", *points], tied=[tie, points])
+    result = maximize_evidence(model, z, variables, n_restarts=0)
+    assert result.parameters[tie[0]] == result.parameters[tie[1]]
+    np.testing.assert_array_equal(result.model.observation.x, result.model.observation.y)
+    assert not np.allclose(result.model.observation.x, u)
+    slopes = log_evidence_and_gradient(result.model.prior, result.model.observation, z, points=True)[1]
+    assert slopes[tie[0]] + slopes[tie[1]] == pytest.approx(0.0, abs=1e-2)
+    np.testing.assert_allclose(slopes[points[0]] + slopes[points[1]], 0.0, atol=1e-2)
+
+
+def test_gradient_with_respect_to_points():
+    rng = np.random.default_rng(0)
+    x, y, y_task = rng.standard_normal((5, 2)), rng.standard_normal((5, 1)), rng.standard_normal((9, 1))
+    z = rng.standard_normal(9)
+    prior = FunctionPrior(kernels.Matern52(1.1))
+    for mediator in ("full", "map"):
+        observation = TaskTransformed(x, y, y_task, kernels.RBF(0.9), noise=0.3, mediator=mediator)
+        gradient = log_evidence_and_gradient(prior, observation, z, points=True)[1]
+        for name in ("x", "y"):
+            at = getattr(observation, name)
+            for index in np.ndindex(at.shape):
+                ends = []
+                for sign in (1.0, -1.0):
+                    moved = at.copy()
+                    moved[index] += sign * 1e-6
+                    ends.append(log_evidence(prior, observation.replace(**{name: moved}), z))
+                slope = (ends[0] - ends[1]) / 2e-6
+                assert gradient[f"observation.{name}"][index] == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def test_hyperprior_pulls_and_is_not_counted_as_evidence():
+    x, z = smooth()
+    model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
+    free = ["prior.kernel.lengthscale"]
+    plain = maximize_evidence(model, z, select(model, free=free), n_restarts=0)
+    strong = {"prior.kernel.lengthscale": LogNormal(0.5, 0.01)}
+    pulled = maximize_evidence(model, z, select(model, free=free, hyperpriors=strong), n_restarts=0)
+    assert pulled.parameters[free[0]] == pytest.approx(0.5, rel=0.1)
+    assert pulled.log_evidence == pytest.approx(
+        log_evidence(pulled.model.prior, pulled.model.observation, z), rel=1e-10
+    )
+    assert pulled.log_evidence < plain.log_evidence
+
+
+def test_an_optimum_on_a_bound_is_reported_with_a_remedy():
+    x, z = smooth()
+    model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
+    variables = select(model, free=["prior.kernel.lengthscale"], bounds={"prior.kernel.lengthscale": (0.1, 0.4)})
+    with pytest.warns(BoundWarning, match=r"prior.kernel.lengthscale sit\(s\) on the edge.*widen its bounds"):
+        result = maximize_evidence(model, z, variables, n_restarts=0)
+    assert result.on_bounds == ("prior.kernel.lengthscale",)
+    assert result.parameters["prior.kernel.lengthscale"] == pytest.approx(0.4, rel=1e-6)
+
+
+def test_iterations_that_run_out_are_not_called_converged():
+    result = maximize_evidence(
+        toy(), PROBLEM.z_task, select(toy(), free=HYPERPARAMETERS), n_restarts=0, max_iterations=1
+    )
+    assert result.status == "stopped"
+    assert "max_iterations" in result.message
+
+
+def test_progress_is_told_the_best_so_far():
+    seen = []
+    maximize_evidence(
+        toy(),
+        PROBLEM.z_task,
+        select(toy(), free=HYPERPARAMETERS),
+        n_restarts=1,
+        progress=lambda *now: seen.append(now),
+    )
+    assert [count for count, _ in seen] == list(range(1, len(seen) + 1))
+    assert np.all(np.diff([best for _, best in seen]) >= 0)
+
+
+def test_a_noise_that_is_too_small_is_turned_back_from(monkeypatch):
+    """Where a matrix cannot be factored the search goes back, counts it, and still finds an optimum."""
+    from decond.learning import fit
+    from decond.linalg import NotPositiveDefiniteError
+
+    def picky(prior, observation, z, **options):
+        if observation.noise < 0.2:
+            raise NotPositiveDefiniteError("too small")
+        return log_evidence_and_gradient(prior, observation, z, **options)
+
+    monkeypatch.setattr(fit, "log_evidence_and_gradient", picky)
+    x, z = smooth()
+    model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=1.0))
+    result = maximize_evidence(model, z, select(model, free=["observation.noise"]), n_restarts=0)
+    assert result.failures > 0
+    assert "failed and were avoided" in result.message
+    assert 0.2 <= result.parameters["observation.noise"] < 0.5
+    hopeless = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
+    with pytest.raises(NotPositiveDefiniteError, match=r"any of the starting points.*larger noise"):
+        maximize_evidence(hopeless, z, select(hopeless, free=["prior.kernel.lengthscale"]), n_restarts=1)
+
+
+def test_wrong_names_and_bounds_are_refused():
+    with pytest.raises(KeyError, match=r"prior\.kernel\.width"):
+        select(toy(), free=["prior.kernel.width"])
+    with pytest.raises(ValueError, match=r"bounds of observation.noise are \(0.0, 1.0\).*both positive"):
+        select(toy(), bounds={"observation.noise": (0.0, 1.0)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        select(toy(), bounds={"observation.noise": (0.1, 1.0)})
