@@ -103,14 +103,17 @@ def _squared_distance() -> Callable[..., Any]:
         return sum(column(a, b, scale, j) for j in range(a.shape[1]))
 
     def forward(a: Any, b: Any, lengthscale: Any) -> Any:
-        return squared_distance(a, b, lengthscale), (a, b, lengthscale)
+        squared = squared_distance(a, b, lengthscale)
+        return squared, (a, b, lengthscale, squared)
 
     def backward(saved: Any, adjoint: Any) -> Any:
-        a, b, lengthscale = saved
+        a, b, lengthscale, squared = saved
         scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
-        sums = jax.numpy.stack([(adjoint * column(a, b, scale, j)).sum() for j in range(a.shape[1])])
-        scale_bar = -2.0 * sums / scale
-        scale_bar = scale_bar if lengthscale.shape == scale.shape else scale_bar.sum().reshape(lengthscale.shape)
+        if lengthscale.size == 1:
+            sums = (adjoint * squared).sum().reshape(lengthscale.shape)
+        else:
+            sums = jax.numpy.stack([(adjoint * column(a, b, scale, j)).sum() for j in range(a.shape[1])])
+        scale_bar = -2.0 * sums / lengthscale
         center = a.mean(axis=0)
         a, b = a - center, b - center
         row_products = adjoint @ _with_ones(b)  # the products and, last, the row sums, in one pass
