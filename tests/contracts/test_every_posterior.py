@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from decond import features, kernels
+from decond.parameters import leaves, with_leaves
 from decond.regression import (
     Aggregated,
     Direct,
@@ -12,6 +13,8 @@ from decond.regression import (
     Transformed,
     WeightPrior,
     condition,
+    log_evidence,
+    log_evidence_and_gradient,
 )
 
 RNG = np.random.default_rng(5)
@@ -28,7 +31,7 @@ PRIORS = {
 OBSERVATIONS = {
     "direct": Direct(X, noise=0.3),
     "given, isotropic": Transformed(X, MATRIX, noise=0.5),
-    "given, diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M)),
+    "given, diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.2),
     "given, full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T + np.eye(M), noise=0.2),
     "aggregated": Aggregated(X, np.arange(N) % 5, noise=0.2, individual_noise=0.3),
     "mediated, full": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3),
@@ -124,6 +127,45 @@ def test_samples_have_the_posterior_moments(prior, observation):
     np.testing.assert_allclose(draws.mean(axis=0), posterior.mean(X_NEW), atol=0.05 * scale)
     np.testing.assert_allclose(np.cov(draws.T), posterior.covariance(X_NEW), atol=0.05 * scale**2)
     np.testing.assert_array_equal(draws[:5], posterior.sample(X_NEW, 20_000, seed=1)[:5])
+
+
+def slopes(prior, observation, z):
+    """Central differences of the log evidence with respect to every parameter, by path."""
+    found = {}
+    for scope, module in (("prior", prior), ("observation", observation)):
+        for path, value in leaves(module).items():
+            at = np.asarray(value, dtype=float)
+            slope = np.empty(at.shape)
+            for index in np.ndindex(at.shape):
+                ends = []
+                for sign in (1.0, -1.0):
+                    moved = at.copy()
+                    moved[index] += sign * 1e-5
+                    new = {scope: with_leaves(module, {path: moved})}
+                    ends.append(log_evidence(new.get("prior", prior), new.get("observation", observation), z))
+                slope[index] = (ends[0] - ends[1]) / 2e-5
+            found[f"{scope}.{path}"] = slope
+    return found
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+def test_gradient_of_the_evidence_is_that_of_central_differences(prior, observation, columns):
+    z = targets(observation, columns)
+    value, gradient = log_evidence_and_gradient(prior, observation, z)
+    expected = slopes(prior, observation, z)
+    assert value == pytest.approx(log_evidence(prior, observation, z), rel=1e-11)
+    assert set(gradient) == set(expected)
+    for path, slope in expected.items():
+        assert np.shape(gradient[path]) == slope.shape
+        np.testing.assert_allclose(gradient[path], slope, rtol=1e-6, atol=1e-6 * abs(value), err_msg=path)
+
+
+def test_gradient_with_a_mean_for_each_target():
+    prior = FunctionPrior(kernels.RBF([0.7, 1.1]), mean=[0.4, -1.0])
+    for observation in OBSERVATIONS.values():
+        z = targets(observation, 2)
+        gradient, expected = log_evidence_and_gradient(prior, observation, z)[1], slopes(prior, observation, z)
+        np.testing.assert_allclose(gradient["prior.mean"], expected["prior.mean"], rtol=1e-6, atol=1e-5)
 
 
 def test_prediction_does_not_change_the_posterior(prior, observation):
