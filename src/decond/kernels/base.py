@@ -114,11 +114,10 @@ def isotropic_directions(n: int, dimension: int, rng: np.random.Generator, ortho
     if not orthogonal:
         normal = rng.standard_normal((n, dimension))
         return normal / np.linalg.norm(normal, axis=1, keepdims=True)
-    blocks = []
-    for _ in range(math.ceil(n / dimension)):
-        q, r = np.linalg.qr(rng.standard_normal((dimension, dimension)))
-        blocks.append((q * np.sign(np.diag(r))).T)  # the sign makes q uniform (Haar)
-    return np.concatenate(blocks)[:n]
+    blocks = rng.standard_normal((math.ceil(n / dimension), dimension, dimension))
+    q, r = np.linalg.qr(blocks)
+    uniform = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]  # the signs make q uniform (Haar)
+    return np.swapaxes(uniform, 1, 2).reshape(-1, dimension)[:n]
 
 
 def _check_same_columns(a: Any, b: Any) -> None:
