@@ -20,7 +20,6 @@ from decond.parameters import Parametrized, Structure, flatten, unflatten
 
 __all__ = [
     "Pullback",
-    "diagonal_pullback",
     "gram_pullback",
     "symmetric_gram_pullback",
     "traced_squared_distance",
@@ -62,19 +61,6 @@ def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.nda
         total.a[span] += part.a
         total.b[span] += part.b
         total = Pullback(_added(total.parameters, part.parameters), total.a, total.b)
-    return total
-
-
-def diagonal_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray) -> Pullback:
-    """Return the gradient of ``sum(adjoint * kernel.diagonal(a))``; the second set of points is unused."""
-    a, _ = _coded(a, a)
-    total = Pullback({}, np.zeros(a.shape), np.zeros(a.shape))
-    for rows in _spans(len(a)):
-        side = _side(rows.stop - rows.start)
-        block = _padded(adjoint[rows], (side,)), _padded_rows(a[rows], side)
-        parameters, a_bar = _run(kernel, _diagonal_gradient(), *block)
-        total.a[rows] = a_bar[: rows.stop - rows.start]
-        total = Pullback(_added(total.parameters, parameters), total.a, total.b)
     return total
 
 
@@ -172,20 +158,6 @@ def _gram_gradient() -> Callable[..., Any]:
         return jax.grad(contracted, argnums=(0, 1, 2))(parameters, a, b, structure, constants, adjoint)
 
     return gram_gradient
-
-
-@functools.cache
-def _diagonal_gradient() -> Callable[..., Any]:
-    import jax
-
-    def contracted(parameters: Any, a: Any, structure: Structure, constants: Any, adjoint: Any) -> Any:
-        return (adjoint * unflatten(structure, parameters, constants).diagonal(a)).sum()
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def diagonal_gradient(structure: Structure, parameters: Any, constants: Any, adjoint: Any, a: Any) -> Any:
-        return jax.grad(contracted, argnums=(0, 1))(parameters, a, structure, constants, adjoint)
-
-    return diagonal_gradient
 
 
 def _spans(length: int) -> Iterator[slice]:

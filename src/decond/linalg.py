@@ -159,10 +159,13 @@ def whiten(matrix: Any, right: Any, name: str) -> Any:
     return xp.linalg.solve(xp.linalg.cholesky(shifted), right)
 
 
-def solve_pullback(factor: Factor, solution: np.ndarray, solution_bar: np.ndarray) -> tuple[Any, Any]:
-    """Return (B_bar, S_bar) of X = S⁻¹B: one more solve with the same factor, B_bar = S⁻¹X_bar, and -B_bar Xᵀ."""
-    right_bar = factor.solve(solution_bar)
-    return right_bar, -right_bar @ solution.T
+def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return B_bar and the lower triangle of S_bar for X = S⁻¹B, given R⁻¹X_bar.
+
+    One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar), and S_bar = -sym(B_bar Xᵀ).
+    """
+    right_bar = factor.half_solve_transposed(half_bar)
+    return right_bar, symmetrized_outer(right_bar, solution, -0.5)
 
 
 def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
@@ -265,9 +268,9 @@ class LowRankPlusNoise:
         """Return log N(residual; 0, S) for columns (m, t): the part within the span of Q, and noise outside it."""
         inside = self.basis.T @ residual
         outside = residual - self.basis @ inside
-        count = residual.shape[1] * (self.size - self.core.size)
-        remainder = (outside**2).sum() / self.noise + count * np.log(2.0 * np.pi * self.noise)
-        return gaussian_log_density(self.core, inside) - 0.5 * float(remainder)
+        quadratic = (self.core.half_solve(inside) ** 2).sum() + (outside**2).sum() / self.noise
+        constant = self.log_determinant + self.size * np.log(2.0 * np.pi)
+        return -0.5 * float(quadratic + residual.shape[1] * constant)
 
     def solve_rows(self, c: np.ndarray) -> np.ndarray:
         """Return S⁻¹ Wᵀ c."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.linalg import Factor, add_to_diagonal, cholesky, symmetrized_outer
+from decond.linalg import Factor, add_to_diagonal, cholesky, solve_pullback
 from decond.smoother import Smoother
 
 __all__ = ["FixedLinearization", "Linearization", "MediatedLinearization"]
@@ -177,8 +177,7 @@ class MediatedLinearization(Linearization):
 
         With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T + shared_bar and L_bar = -sym(T Aᵀ).
         """
-        solved = self.smoother.factor.half_solve_transposed(rows_bar)
-        gram_bar = symmetrized_outer(solved, self.transformation, -0.5)
+        cross_bar, gram_bar = solve_pullback(self.smoother.factor, self.transformation, rows_bar)
         if shared_bar is not None:
-            solved += shared_bar
-        return self._parameter_pullback(noise_bar, solved, gram_bar)
+            cross_bar += shared_bar
+        return self._parameter_pullback(noise_bar, cross_bar, gram_bar)

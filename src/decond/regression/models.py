@@ -12,7 +12,7 @@ import numpy as np
 from decond.regression.conditioning import condition
 from decond.regression.observations import Observation
 from decond.regression.posterior import Posterior
-from decond.regression.priors import Prior
+from decond.regression.priors import Prior, WeightPrior
 
 __all__ = ["PointEstimate", "estimate"]
 
@@ -47,7 +47,7 @@ def estimate(prior: Prior, observation: Observation, z: Any, form: str = "auto")
     array([6.])
     """
     posterior = condition(prior, observation, z, form)
-    weights = posterior.weights  # type: ignore[attr-defined]
-    if hasattr(prior, "features") and posterior.form != "weight":
-        weights = prior.variance * (prior.features.transform(posterior.points).T @ weights)  # type: ignore[attr-defined]
-    return PointEstimate(posterior, weights[:, 0] if posterior._flat else weights)
+    weights = posterior.weights
+    if isinstance(prior, WeightPrior) and posterior.form != "weight":
+        weights = prior.variance * (prior.features.transform(posterior.points).T @ weights)
+    return PointEstimate(posterior, weights)

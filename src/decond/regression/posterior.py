@@ -19,6 +19,7 @@ class Posterior(abc.ABC):
     With several target columns, means have shape (q, t); variances are shared by all columns.
     """
 
+    _weights: np.ndarray
     form: str
     """The algebraic form behind it: "function" (m x m), "inducing" (r x r) or "weight" (p x p)."""
 
@@ -51,6 +52,11 @@ class Posterior(abc.ABC):
     @abc.abstractmethod
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         """Return S⁻¹ r (m, t) and the diagonal of S⁻¹, S the covariance of z̃."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights behind the mean: ᾱ on the rows of x (the mean is Σ_i ᾱ_i k(x_i, x)), or w̄ of the features."""
+        return self._weights[:, 0] if self._flat else self._weights
 
     def mean(self, x: Any) -> np.ndarray:
         """Return the posterior mean of f at the rows of x: (q,), or (q, t) for several targets."""
@@ -143,8 +149,7 @@ class FunctionPosterior(_ProjectedPosterior):
     ) -> None:
         super().__init__(prior, points, linear, z)
         self._factor, self._targets = factor, self._residual
-        self.weights = np.asarray(linear.transformation @ factor.solve(self._residual))
-        """Dual weights ᾱ (n, t): the mean is Σ_i ᾱ_i k(x_i, x)."""
+        self._weights = np.asarray(linear.transformation @ factor.solve(self._residual))
 
     @property
     def log_evidence(self) -> float:
@@ -178,8 +183,7 @@ class InducingPosterior(_ProjectedPosterior):
         super().__init__(prior, points, linear, z)
         self._low_rank, self._factor = low_rank, low_rank.core
         self._targets = low_rank.basis.T @ self._residual
-        self.weights = linear.bridge_transposed(low_rank.rows_solve(self._residual))
-        """Dual weights ᾱ (n, t): the mean is Σ_i ᾱ_i k(x_i, x)."""
+        self._weights = linear.bridge_transposed(low_rank.rows_solve(self._residual))
 
     @property
     def log_evidence(self) -> float:
@@ -214,24 +218,23 @@ class WeightPosterior(Posterior):
         precision = self._design @ self._design.T
         precision[np.diag_indices(len(precision))] += 1.0 / prior.variance
         self._precision = cholesky(precision, "the posterior precision of the weights")
-        self.weights = self._precision.solve(self._design @ self._white)
-        """Posterior mean m (p, t) of the weights."""
+        self._weights = self._precision.solve(self._design @ self._white)
 
     @property
     def log_evidence(self) -> float:
         """Log N(z̃; 0, γ²ΘᵀΘ + Σ) by the determinant lemma, with the fit and the size of the weights apart."""
         m, targets = self._white.shape
         variance = self.prior.variance  # type: ignore[attr-defined]
-        misfit = ((self._white - self._design.T @ self.weights) ** 2).sum()
-        penalty = (self.weights**2).sum() / variance
+        misfit = ((self._white - self._design.T @ self._weights) ** 2).sum()
+        penalty = (self._weights**2).sum() / variance
         log_noise = (
             m * np.log(self._linear.noise) if self._linear.isotropic else self._linear.noise_factor.log_determinant
         )
-        log_ratio = self._precision.log_determinant + len(self.weights) * np.log(variance)
+        log_ratio = self._precision.log_determinant + len(self._weights) * np.log(variance)
         return -0.5 * float(misfit + penalty + targets * (log_noise + log_ratio + m * np.log(2.0 * np.pi)))
 
     def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return self._features(x) @ self.weights
+        return self._features(x) @ self._weights
 
     def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
         return (self._precision.half_solve(self._features(x).T) ** 2).sum(axis=0)
@@ -242,7 +245,7 @@ class WeightPosterior(Posterior):
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         """Return S⁻¹r = R⁻ᵀ(r' - Θ'ᵀm) and diag R⁻ᵀ(I - Θ'ᵀCΘ')R⁻¹, R the factor of Σ, ' meaning whitened."""
-        fitted = self._white - self._design.T @ self.weights
+        fitted = self._white - self._design.T @ self._weights
         half = self._precision.half_solve(self._design)
         if self._linear.isotropic:
             noise = self._linear.noise
