@@ -33,11 +33,15 @@ __all__ = [
     "symmetric_product",
     "symmetrized_outer",
     "times_symmetric",
+    "transposed_times",
     "whiten",
 ]
 
 JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)
 """What is added to the diagonal, in turn and relative to its mean, when a factorization fails."""
+
+TRACED_JITTER = 1e-10
+"""What is always added to a matrix that JAX may trace, because its values cannot be looked at."""
 
 BLOCK = 512
 """Block side of products of which only one triangle is computed."""
@@ -148,12 +152,9 @@ def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def whiten(matrix: Any, right: Any, name: str) -> Any:
-    """Return R⁻¹ right with R Rᵀ = matrix + 1e-10 of its mean diagonal; the one factorization that JAX may trace.
-
-    Traced values cannot be looked at, so the same small shift is always made, in numbers too.
-    """
+    """Return R⁻¹ right with R Rᵀ = matrix + `TRACED_JITTER` of its mean diagonal, in numbers as when traced."""
     xp = namespace(matrix, right)
-    shifted = matrix + 1e-10 * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
+    shifted = matrix + TRACED_JITTER * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
     if xp is np:
         return cholesky(shifted, name).half_solve(right)
     return xp.linalg.solve(xp.linalg.cholesky(shifted), right)
@@ -190,6 +191,11 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return ``left @ right`` of two matrices."""
     (a, trans_a), (b, trans_b) = _for_blas(left), _for_blas(right)
     return blas.dgemm(1.0, b, a, trans_a=trans_b, trans_b=trans_a).T
+
+
+def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
+    """Return ``left.T @ right`` for a dense or a sparse left matrix."""
+    return multiply(left.T, right) if isinstance(left, np.ndarray) else np.asarray(left.T @ right)
 
 
 def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -261,24 +267,24 @@ class LowRankPlusNoise:
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Return S⁻¹ b."""
-        inside = self.basis.T @ b
-        return self.basis @ self.core.solve(inside) + (b - self.basis @ inside) / self.noise
+        inside = multiply(self.basis.T, b)
+        return multiply(self.basis, self.core.solve(inside)) + (b - multiply(self.basis, inside)) / self.noise
 
     def log_density(self, residual: np.ndarray) -> float:
         """Return log N(residual; 0, S) for columns (m, t): the part within the span of Q, and noise outside it."""
-        inside = self.basis.T @ residual
-        outside = residual - self.basis @ inside
+        inside = multiply(self.basis.T, residual)
+        outside = residual - multiply(self.basis, inside)
         quadratic = (self.core.half_solve(inside) ** 2).sum() + (outside**2).sum() / self.noise
         constant = self.log_determinant + self.size * np.log(2.0 * np.pi)
         return -0.5 * float(quadratic + residual.shape[1] * constant)
 
     def solve_rows(self, c: np.ndarray) -> np.ndarray:
         """Return S⁻¹ Wᵀ c."""
-        return self.basis @ self.core.solve(self.triangle @ c)
+        return multiply(self.basis, self.core.solve(multiply(self.triangle, c)))
 
     def rows_solve(self, b: np.ndarray) -> np.ndarray:
         """Return W S⁻¹ b, without what rounding leaves of b outside the span of Q."""
-        return self.triangle.T @ self.core.solve(self.basis.T @ b)
+        return multiply(self.triangle.T, self.core.solve(multiply(self.basis.T, b)))
 
 
 def pivoted_cholesky(

@@ -16,7 +16,6 @@ COLORS = {
     "data": "#999999",
     "cascade": "#D55E00",
     "impute": "#CC79A7",
-    "extra": "#009E73",
 }
 """One color for each role in a picture."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from decond.features.base import FeatureKernel
 from decond.kernels.base import Kernel
-from decond.linalg import add_to_diagonal, cholesky
+from decond.linalg import add_to_diagonal, cholesky, multiply
 
 __all__ = ["Smoother"]
 
@@ -42,7 +42,7 @@ class Smoother:
             matrix = kernel.gram(points, points)
             add_to_diagonal(matrix, ridge)
         else:
-            matrix = self.features.T @ self.features
+            matrix = multiply(self.features.T, self.features)
             add_to_diagonal(matrix, ridge / kernel.variance)  # type: ignore[attr-defined]
         self.factor = cholesky(matrix, name)
 
@@ -59,12 +59,12 @@ class Smoother:
 
     def bridge(self, values: np.ndarray) -> np.ndarray:
         """Return B @ values (r, k) for values (n, k) at the data points."""
-        return self.factor.half_solve(values if self.features is None else self.features.T @ values)
+        return self.factor.half_solve(values if self.features is None else multiply(self.features.T, values))
 
     def bridge_transposed(self, values: np.ndarray) -> np.ndarray:
         """Return Bᵀ @ values (n, k) for values (r, k)."""
         spread = self.factor.half_solve_transposed(values)
-        return spread if self.features is None else self.features @ spread
+        return spread if self.features is None else multiply(self.features, spread)
 
     def weights(self, queries: np.ndarray) -> np.ndarray:
         """Return A = (L + ρI)⁻¹ ℓ(queries), shape (n, q)."""

@@ -44,6 +44,11 @@ def demo(
     if output.exists() and not output.is_dir():
         console.print(f"[red]{output} is a file.[/] Give a folder: decond demo --output some-folder")
         raise typer.Exit(2)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        console.print(f"[red]{output} cannot be made: {error.strerror}.[/] Give another folder with --output.")
+        raise typer.Exit(2) from None
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task("recovering f from the two tables", total=None)

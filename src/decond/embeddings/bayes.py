@@ -14,7 +14,7 @@ from decond.embeddings.conditional import (
 from decond.embeddings.mean import MeanEmbedding
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
-from decond.linalg import add_to_diagonal, cholesky, solve_general
+from decond.linalg import add_to_diagonal, cholesky, multiply, solve_general
 
 __all__ = ["KernelBayesRule"]
 
@@ -85,7 +85,7 @@ class KernelBayesRule:
         if self.variant == "importance":
             return self._importance_weights(cross)
         solved = self._solve(cross)
-        return self.transformation_.T @ solved if self.variant == "a" else self.ratio_[:, None] * solved
+        return multiply(self.transformation_.T, solved) if self.variant == "a" else self.ratio_[:, None] * solved
 
     def embedding(self, x_query_row: Any) -> MeanEmbedding:
         """Return the posterior of Y given X = x."""
@@ -101,7 +101,7 @@ class KernelBayesRule:
             matrix, right = weighted.copy(), cross
             add_to_diagonal(matrix, m * self.evidence_regularization)
         else:
-            matrix, right = weighted @ weighted, weighted @ cross
+            matrix, right = multiply(weighted, weighted), multiply(weighted, cross)
             add_to_diagonal(matrix, m**2 * self.evidence_regularization)
         return solve_general(matrix, right, "the evidence operator of the kernel Bayes' rule")
 

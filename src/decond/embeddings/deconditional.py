@@ -14,7 +14,7 @@ from decond.embeddings.conditional import (
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.features.base import FeatureKernel, FeatureMap, as_kernel
 from decond.kernels.base import Kernel
-from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, symmetric_product
+from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, multiply
 
 __all__ = ["DeconditionalMeanOperator"]
 
@@ -79,7 +79,7 @@ class DeconditionalMeanOperator:
             return self.evidence_.solve_rows(self._feature_kernel().variance * features)
         cross = self.kernel_x.gram(self.x_, queries)
         if self.form_ == "task":
-            return self.evidence_factor_.solve(self.transformation_.T @ cross)
+            return self.evidence_factor_.solve(multiply(self.transformation_.T, cross))
         return self.evidence_.solve_rows(self.smoother_.bridge(cross))
 
     def deconditional_mean(self, g_values: Any, x_query: Any) -> np.ndarray:
@@ -95,7 +95,7 @@ class DeconditionalMeanOperator:
     def _fit_task(self, transformation: np.ndarray, noise: float) -> None:
         """Factor AᵀKA + mεI, m x m (equation 4.4)."""
         gram = self.kernel_x.gram(self.x_, self.x_)
-        evidence = symmetric_product(transformation.T, gram @ transformation)
+        evidence = multiply(transformation.T, multiply(gram, transformation))
         add_to_diagonal(evidence, noise)
         self.transformation_ = transformation
         self.evidence_factor_ = cholesky(evidence, "AᵀKA + mεI")
@@ -107,7 +107,7 @@ class DeconditionalMeanOperator:
         else:
             kernel = self._feature_kernel()
             features = kernel.features.transform(self.x_)  # Φᵀ
-            rows = self.smoother_.bridge(features).T @ rows  # ΦA, p x m
+            rows = multiply(self.smoother_.bridge(features).T, rows)  # ΦA, p x m
             prior = kernel.variance * np.eye(features.shape[1])
         self.evidence_ = LowRankPlusNoise(rows, prior, noise, "the evidence operator + εI")
 

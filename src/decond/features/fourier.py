@@ -6,7 +6,7 @@ import numpy as np
 
 from decond.backend import namespace
 from decond.checks import as_count
-from decond.features.base import FeatureMap
+from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 
 __all__ = ["RandomFourier"]
@@ -32,6 +32,7 @@ class RandomFourier(FeatureMap):
 
     def __post_init__(self) -> None:
         """Check the number of frequencies."""
+        object.__setattr__(self, "base", as_kernel(self.base, "base"))
         as_count(self.n_frequencies, "RandomFourier: n_frequencies")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
             raise TypeError(

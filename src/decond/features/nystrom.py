@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from decond.checks import as_count, as_rows, frozen
-from decond.features.base import FeatureMap
+from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import pivoted_cholesky, whiten
 
@@ -11,7 +11,7 @@ __all__ = ["Nystrom"]
 
 
 class Nystrom(FeatureMap):
-    """Features whose inner products equal the kernel wherever one of the points is a landmark.
+    """Features whose inner products equal the kernel, up to a jitter of 1e-10, where one of the points is a landmark.
 
     `Nystrom.pivoted` chooses landmarks among the rows of a table, greedily, by pivoted Cholesky.
 
@@ -27,6 +27,7 @@ class Nystrom(FeatureMap):
 
     def __post_init__(self) -> None:
         """Check the landmarks."""
+        object.__setattr__(self, "base", as_kernel(self.base, "base"))
         object.__setattr__(self, "landmarks", frozen(as_rows(self.landmarks, "landmarks")))
         super().__post_init__()
 
@@ -34,7 +35,7 @@ class Nystrom(FeatureMap):
     def pivoted(cls, kernel: Kernel, x: Any, n_landmarks: int, tolerance: float = 1e-12) -> Self:
         """Choose up to `n_landmarks` rows of `x`; fewer if these explain all but `tolerance` of the variance."""
         as_count(n_landmarks, "n_landmarks")
-        rows = as_rows(x, "x")
+        kernel, rows = as_kernel(kernel, "kernel"), as_rows(x, "x")
         pivots, _ = pivoted_cholesky(
             kernel.diagonal(rows), lambda i: kernel.gram(rows, rows[[i]])[:, 0], n_landmarks, tolerance
         )

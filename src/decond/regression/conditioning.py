@@ -44,6 +44,15 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
 
 def checked_data(prior: Prior, observation: Observation, z: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return points that the prior's kernel accepts and targets that fit the observation."""
+    if not isinstance(prior, Prior):
+        raise TypeError(
+            f"prior is {prior!r}; a FunctionPrior or WeightPrior is needed, for example FunctionPrior(kernels.RBF())."
+        )
+    if not isinstance(observation, Observation):
+        raise TypeError(
+            f"observation is a {type(observation).__name__}; say how the data see the function, for example "
+            "Direct(x, noise=0.1) or TaskTransformed(x, y, y_task, kernel_y)."
+        )
     points = prior.covariance.points(observation.x, "x")
     return points, as_targets(observation.ordered(z), "z", observation.size, observation.partner)
 
@@ -68,10 +77,8 @@ def low_rank_evidence(gram: np.ndarray, linear: Linearization) -> LowRankPlusNoi
 def _cheapest_form(prior: Prior, points: np.ndarray, linear: Linearization) -> str:
     """Return the form with the smallest matrix to factor; between equals the simplest."""
     sizes = {"function": linear.size}
-    if linear.isotropic and linear.differentiable:
-        sizes["inducing"] = linear.rows.shape[0]
-    elif linear.isotropic:
-        sizes["inducing"] = len(points)
+    if linear.isotropic:
+        sizes["inducing"] = linear.rank
     if isinstance(prior, WeightPrior):
         sizes["weight"] = prior.features.transform(points[:1]).shape[1]
     return min(sizes, key=lambda form: sizes[form])

@@ -13,6 +13,7 @@ from decond.linalg import (
     gaussian_log_density,
     gaussian_log_density_pullback,
     mirrored,
+    multiply,
     symmetric_product,
     times_symmetric,
 )
@@ -51,7 +52,7 @@ def log_evidence_and_gradient(
     """
     x, targets = checked_data(prior, observation, z)
     columns = targets[:, None] if targets.ndim == 1 else targets
-    linear = observation.linearize(differentiable=True)
+    linear = observation.linearize(use_features=False)
     gram = prior.covariance.gram(x, x)
     mean = prior_mean(prior, columns.shape[1])
     route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
@@ -96,7 +97,7 @@ def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mea
     value = gaussian_log_density(factor, residual)
     residual_bar, G = gaussian_log_density_pullback(factor, residual)
     mean_bar = -(np.asarray(M.sum(axis=0)) @ residual_bar)
-    if not linear.differentiable:
+    if not linear.has_parameters:
         full = mirrored(G)
         return value, np.asarray(M @ np.asarray(M @ full).T), mean_bar, linear.pullback(full)
     MG = times_symmetric(M, G)
@@ -121,10 +122,10 @@ def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean
     alpha = low_rank.solve(residual)
     beta = low_rank.rows_solve(residual)
     half = core.half_solve(low_rank.triangle)  # WS⁻¹Wᵀ = halfᵀ half
-    bridged_bar = 0.5 * (beta @ beta.T - t * half.T @ half)
-    explained = half @ low_rank.prior
-    covariance = low_rank.prior - explained.T @ explained
-    rows_bar = (low_rank.prior @ beta) @ alpha.T - (t / noise) * (covariance @ rows)
+    bridged_bar = 0.5 * (multiply(beta, beta.T) - t * multiply(half.T, half))
+    explained = multiply(half, low_rank.prior)
+    covariance = low_rank.prior - multiply(explained.T, explained)
+    rows_bar = multiply(multiply(low_rank.prior, beta), alpha.T) - (t / noise) * multiply(covariance, rows)
     rows_bar += np.outer(ones, alpha @ mean)
     trace_inverse = (low_rank.size - core.size) / noise + float(core.inverse_diagonal().sum())
     noise_bar = 0.5 * (float((alpha**2).sum()) - t * trace_inverse)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.linalg import Factor, add_to_diagonal, cholesky, solve_pullback
+from decond.linalg import Factor, add_to_diagonal, cholesky, multiply, solve_pullback, transposed_times
 from decond.smoother import Smoother
 
 __all__ = ["FixedLinearization", "Linearization", "MediatedLinearization"]
@@ -24,7 +24,7 @@ class Linearization(abc.ABC):
 
     noise: Any
     shared: np.ndarray | None = None
-    differentiable = False
+    has_parameters = False
     """Whether M depends on parameters, so that its adjoint is worth computing."""
 
     @property
@@ -59,6 +59,11 @@ class Linearization(abc.ABC):
         return self.transformation.shape[1]
 
     @property
+    def rank(self) -> int:
+        """The number r of rows of W."""
+        return self.transformation.shape[0]
+
+    @property
     def isotropic(self) -> bool:
         """Whether Σ = σ²I, which the forms with small matrices need."""
         return np.ndim(self.noise) == 0 and self.shared is None
@@ -69,7 +74,7 @@ class Linearization(abc.ABC):
         covariance = np.zeros((self.size, self.size))
         self.add_noise(covariance)
         if self.shared is not None:
-            covariance -= self.transformation.T @ self.shared
+            covariance -= transposed_times(self.transformation, self.shared)
         return covariance
 
     def add_noise(self, matrix: np.ndarray) -> None:
@@ -120,7 +125,7 @@ class FixedLinearization(Linearization):
 class MediatedLinearization(Linearization):
     """M = A = (L + τ²I)⁻¹ L̃ learned from pairs, and Σ of the paper's Theorem 5.3."""
 
-    differentiable = True
+    has_parameters = True
 
     def __init__(
         self,
@@ -146,13 +151,18 @@ class MediatedLinearization(Linearization):
             self.noise = smoother.kernel.gram(y_task, y_task)
         else:
             self._rows = smoother.rows(y_task)
-            self.noise = smoother.ridge * (self._rows.T @ self._rows)
+            self.noise = smoother.ridge * multiply(self._rows.T, self._rows)
         add_to_diagonal(self.noise, noise_variance)
 
     @property
     def size(self) -> int:
         """The number m of task rows."""
         return self._rows.shape[1]
+
+    @property
+    def rank(self) -> int:
+        """The number of pairs, or of features of y if these are fewer."""
+        return self._rows.shape[0]
 
     @cached_property
     def transformation(self) -> np.ndarray:

@@ -52,8 +52,11 @@ class Observation(Parametrized, abc.ABC):
         return z
 
     @abc.abstractmethod
-    def linearize(self, *, differentiable: bool = False) -> Linearization:
-        """Return (M, Σ) at the current parameters; with `differentiable`, in a form that has a pullback."""
+    def linearize(self, *, use_features: bool = True) -> Linearization:
+        """Return (M, Σ) at the current parameters.
+
+        A pullback needs Gram matrices, so it is there only without the shortcut through finite features.
+        """
 
 
 class Direct(Observation):
@@ -76,7 +79,7 @@ class Direct(Observation):
         """Targets are paired with x."""
         return "x"
 
-    def linearize(self, *, differentiable: bool = False) -> Linearization:
+    def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return M = I and Σ = σ²I."""
         return FixedLinearization(sparse.eye_array(len(self.x), format="csr"), self.noise**2, self._pull)
 
@@ -122,7 +125,7 @@ class Transformed(Observation):
         """Targets are paired with the columns of M."""
         return "the columns of transformation"
 
-    def linearize(self, *, differentiable: bool = False) -> Linearization:
+    def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return M and Σ."""
         noise = self.noise_covariance + (
             self.noise**2 * np.eye(self.size) if np.ndim(self.noise_covariance) == 2 else self.noise**2
@@ -180,7 +183,7 @@ class Aggregated(Observation):
         """Targets are paired with the labels."""
         return "the distinct labels of groups"
 
-    def linearize(self, *, differentiable: bool = False) -> Linearization:
+    def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return the averaging matrix and the two noises."""
         labels, index = np.unique(self.groups, return_inverse=True)
         shares = self.weights / np.bincount(index, self.weights)[index]
@@ -258,10 +261,10 @@ class TaskTransformed(Observation):
         """Targets are paired with y_task."""
         return "y_task"
 
-    def linearize(self, *, differentiable: bool = False) -> Linearization:
+    def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return A and Σ."""
         tau = self.noise if self.mediator_noise is None else self.mediator_noise
-        smoother = Smoother(self.kernel_y, self.y, tau**2, "L + σ²I", use_features=not differentiable)
+        smoother = Smoother(self.kernel_y, self.y, tau**2, "L + τ²I", use_features=use_features)
         return MediatedLinearization(
             smoother, self.y_task, self.noise**2, self.mediator == "full", self._parameter_pullback
         )

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from decond.checks import frozen
-from decond.linalg import Factor, LowRankPlusNoise, cholesky, gaussian_log_density
+from decond.linalg import (
+    Factor,
+    LowRankPlusNoise,
+    add_to_diagonal,
+    cholesky,
+    gaussian_log_density,
+    multiply,
+    transposed_times,
+)
 from decond.regression.linearization import Linearization
 from decond.regression.priors import Prior, prior_mean
 
@@ -125,7 +133,7 @@ class _ProjectedPosterior(Posterior):
         """Return G cross: the covariance of the targets with f(x*), from that of f(x)."""
 
     def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return self._cross(x).T @ self._factor.solve(self._targets)
+        return multiply(self._cross(x).T, self._factor.solve(self._targets))
 
     def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
         explained = self._factor.half_solve(self._cross(x))
@@ -133,7 +141,7 @@ class _ProjectedPosterior(Posterior):
 
     def _full_covariance(self, x: np.ndarray) -> np.ndarray:
         explained = self._factor.half_solve(self._cross(x))
-        return self.prior.covariance.gram(x, x) - explained.T @ explained
+        return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
 
     def _cross(self, x: np.ndarray) -> np.ndarray:
         return self._project(self.prior.covariance.gram(self.points, x))
@@ -157,7 +165,7 @@ class FunctionPosterior(_ProjectedPosterior):
         return gaussian_log_density(self._factor, self._residual)
 
     def _project(self, cross: np.ndarray) -> np.ndarray:
-        return np.asarray(self._linear.transformation.T @ cross)
+        return transposed_times(self._linear.transformation, cross)
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         return self._factor.solve(self._residual), self._factor.inverse_diagonal()
@@ -182,7 +190,7 @@ class InducingPosterior(_ProjectedPosterior):
     ) -> None:
         super().__init__(prior, points, linear, z)
         self._low_rank, self._factor = low_rank, low_rank.core
-        self._targets = low_rank.basis.T @ self._residual
+        self._targets = multiply(low_rank.basis.T, self._residual)
         self._weights = linear.bridge_transposed(low_rank.rows_solve(self._residual))
 
     @property
@@ -191,7 +199,7 @@ class InducingPosterior(_ProjectedPosterior):
         return self._low_rank.log_density(self._residual)
 
     def _project(self, cross: np.ndarray) -> np.ndarray:
-        return self._low_rank.triangle @ self._linear.bridge(cross)
+        return multiply(self._low_rank.triangle, self._linear.bridge(cross))
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         low_rank = self._low_rank
@@ -209,23 +217,23 @@ class WeightPosterior(Posterior):
         super().__init__(prior, points, linear, z)
         features = prior.features.transform(points)  # Φᵀ
         if linear.isotropic:
-            self._design = (linear.bridge(features).T @ linear.rows) / np.sqrt(linear.noise)
+            self._design = multiply(linear.bridge(features).T, linear.rows) / np.sqrt(linear.noise)
             self._white = self._residual / np.sqrt(linear.noise)
         else:
-            design = np.asarray(linear.transformation.T @ features)
+            design = transposed_times(linear.transformation, features)
             self._design = linear.noise_factor.half_solve(design).T
             self._white = linear.noise_factor.half_solve(self._residual)
-        precision = self._design @ self._design.T
-        precision[np.diag_indices(len(precision))] += 1.0 / prior.variance
+        precision = multiply(self._design, self._design.T)
+        add_to_diagonal(precision, 1.0 / prior.variance)
         self._precision = cholesky(precision, "the posterior precision of the weights")
-        self._weights = self._precision.solve(self._design @ self._white)
+        self._weights = self._precision.solve(multiply(self._design, self._white))
 
     @property
     def log_evidence(self) -> float:
         """Log N(z̃; 0, γ²ΘᵀΘ + Σ) by the determinant lemma, with the fit and the size of the weights apart."""
         m, targets = self._white.shape
         variance = self.prior.variance  # type: ignore[attr-defined]
-        misfit = ((self._white - self._design.T @ self._weights) ** 2).sum()
+        misfit = ((self._white - multiply(self._design.T, self._weights)) ** 2).sum()
         penalty = (self._weights**2).sum() / variance
         log_noise = (
             m * np.log(self._linear.noise) if self._linear.isotropic else self._linear.noise_factor.log_determinant
@@ -234,18 +242,18 @@ class WeightPosterior(Posterior):
         return -0.5 * float(misfit + penalty + targets * (log_noise + log_ratio + m * np.log(2.0 * np.pi)))
 
     def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return self._features(x) @ self._weights
+        return multiply(self._features(x), self._weights)
 
     def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
         return (self._precision.half_solve(self._features(x).T) ** 2).sum(axis=0)
 
     def _full_covariance(self, x: np.ndarray) -> np.ndarray:
         white = self._precision.half_solve(self._features(x).T)
-        return white.T @ white
+        return multiply(white.T, white)
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         """Return S⁻¹r = R⁻ᵀ(r' - Θ'ᵀm) and diag R⁻ᵀ(I - Θ'ᵀCΘ')R⁻¹, R the factor of Σ, ' meaning whitened."""
-        fitted = self._white - self._design.T @ self._weights
+        fitted = self._white - multiply(self._design.T, self._weights)
         half = self._precision.half_solve(self._design)
         if self._linear.isotropic:
             noise = self._linear.noise
