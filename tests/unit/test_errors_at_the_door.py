@@ -158,6 +158,15 @@ CASES = {
         lambda: condition(FunctionPrior(RBF), TaskTransformed(X, Y, Y_TASK, RBF), [0, 0], form="inducing"),
         r'form="inducing" needs the same independent noise.*mediator="map"',
     ),
+    "a kernel for a prior": (
+        lambda: condition(RBF, Direct(X), np.ones(3)),
+        r"a FunctionPrior or WeightPrior is needed",
+    ),
+    "data for an observation": (
+        lambda: condition(FunctionPrior(RBF), X, np.ones(3)),
+        r"observation is a ndarray; say how the data see the function",
+    ),
+    "text for a base kernel": (lambda: features.Nystrom("rbf", X), r"base is 'rbf'; a kernel or a feature map"),
     "prediction columns": (
         lambda: condition(FunctionPrior(RBF), Direct(X), np.ones(3)).mean(np.zeros((1, 2))),
         r"x has 2 column\(s\) but the model was conditioned on 1",

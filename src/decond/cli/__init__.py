@@ -42,12 +42,14 @@ def demo(
     row has both. The truth is known here, so that you can see how well it works.
     """
     if output.exists() and not output.is_dir():
-        console.print(f"[red]{output} is a file.[/] Give a folder: decond demo --output some-folder")
+        console.print(f"[red]{output} is a file.[/] Give a folder: decond demo --output some-folder", soft_wrap=True)
         raise typer.Exit(2)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        console.print(f"[red]{output} cannot be made: {error.strerror}.[/] Give another folder with --output.")
+        console.print(
+            f"[red]{output} cannot be made: {error.strerror}.[/] Give another folder with --output.", soft_wrap=True
+        )
         raise typer.Exit(2) from None
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

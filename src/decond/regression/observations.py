@@ -141,7 +141,7 @@ class Aggregated(Observation):
 
     `weights` (positive, one for each row) make weighted averages; they are scaled to sum to one in each group.
     Two noises, both standard deviations: `noise` of each average and `individual_noise` of each row, which
-    averages out: Σ = diag(σ² + τ² Σ_i w_ij²).
+    averages out: Σ = diag(noise² + individual_noise² Σ_i w_ij²).
 
     >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
     >>> daily.linearize().transformation.toarray()
