@@ -49,6 +49,12 @@ def test_factor_solves_in_either_layout(order):
     np.testing.assert_array_equal(B, before)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_factor_solves_in_panels(order, monkeypatch):
+    monkeypatch.setattr("decond.linalg.PANEL", 3)
+    test_factor_solves_in_either_layout(order)
+
+
 def test_only_the_lower_triangle_is_read():
     S = positive_definite(5)
     junk = np.where(np.tri(5, dtype=bool), S, 1e300)
