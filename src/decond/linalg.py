@@ -31,7 +31,6 @@ __all__ = [
     "solve_general",
     "solve_pullback",
     "symmetric_product",
-    "symmetrized_outer",
     "times_symmetric",
     "transposed_times",
     "whiten",
@@ -92,9 +91,9 @@ class Factor:
         """Return R⁻¹ b."""
         return self._triangular(b, transposed=False)
 
-    def half_solve_transposed(self, b: np.ndarray) -> np.ndarray:
-        """Return R⁻ᵀ b."""
-        return self._triangular(b, transposed=True)
+    def half_solve_transposed(self, b: np.ndarray, overwrite: bool = False) -> np.ndarray:
+        """Return R⁻ᵀ b, in the memory of b if it may be overwritten."""
+        return self._triangular(b, transposed=True, overwrite=overwrite)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Return S⁻¹ b."""
@@ -187,12 +186,13 @@ def whiten(matrix: Any, right: Any, name: str) -> Any:
 
 
 def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return B_bar and the lower triangle of S_bar for X = S⁻¹B, given R⁻¹X_bar.
+    """Return (B_bar, S_bar) of X = S⁻¹B, given R⁻¹X_bar, which is overwritten.
 
-    One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar), and S_bar = -sym(B_bar Xᵀ).
+    One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar), and S_bar = -B_bar Xᵀ, of which only the
+    symmetric part matters.
     """
-    right_bar = factor.half_solve_transposed(half_bar)
-    return right_bar, symmetrized_outer(right_bar, solution, -0.5)
+    right_bar = factor.half_solve_transposed(half_bar, overwrite=True)
+    return right_bar, multiply(right_bar, solution.T, -1.0)
 
 
 def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
@@ -213,10 +213,10 @@ def gaussian_log_density_pullback(factor: Factor, residual: np.ndarray) -> tuple
     return (-alpha).reshape(residual.shape), covariance_bar
 
 
-def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return ``left @ right`` of two matrices."""
+def multiply(left: np.ndarray, right: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    """Return ``scale * left @ right`` of two matrices."""
     (a, trans_a), (b, trans_b) = _for_blas(left), _for_blas(right)
-    return blas.dgemm(1.0, b, a, trans_a=trans_b, trans_b=trans_a).T
+    return blas.dgemm(scale, b, a, trans_a=trans_b, trans_b=trans_a).T
 
 
 def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
@@ -241,13 +241,6 @@ def times_symmetric(left: np.ndarray, lower: np.ndarray) -> np.ndarray:
     if left.flags.f_contiguous:
         return blas.dsymm(1.0, lower.T, left, side=1, lower=0)
     return blas.dsymm(1.0, lower.T, left.T, side=0, lower=0).T
-
-
-def symmetrized_outer(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
-    """Return the lower triangle of scale (a bᵀ + b aᵀ), with junk above."""
-    if a.flags.f_contiguous and b.flags.f_contiguous:
-        return blas.dsyr2k(scale, a, b, lower=0).T
-    return blas.dsyr2k(scale, a.T, b.T, trans=1, lower=0).T
 
 
 def _for_blas(matrix: np.ndarray) -> tuple[np.ndarray, int]:

@@ -185,7 +185,7 @@ class MediatedLinearization(Linearization):
     def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
         """Carry adjoints on to L̃, L, L̃̃ and the noises.
 
-        With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T + shared_bar and L_bar = -sym(T Aᵀ).
+        With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T + shared_bar and L_bar = -T Aᵀ.
         """
         cross_bar, gram_bar = solve_pullback(self.smoother.factor, self.transformation, rows_bar)
         if shared_bar is not None:
