@@ -163,7 +163,7 @@ def test_progress_is_told_the_best_so_far():
 
 def test_a_noise_that_is_too_small_is_turned_back_from(monkeypatch):
     """Where a matrix cannot be factored the search goes back, counts it, and still finds an optimum."""
-    from decond.learning import fit
+    from decond.learning import variables
     from decond.linalg import NotPositiveDefiniteError
 
     def picky(prior, observation, z, **options):
@@ -171,7 +171,7 @@ def test_a_noise_that_is_too_small_is_turned_back_from(monkeypatch):
             raise NotPositiveDefiniteError("too small")
         return log_evidence_and_gradient(prior, observation, z, **options)
 
-    monkeypatch.setattr(fit, "log_evidence_and_gradient", picky)
+    monkeypatch.setattr(variables, "log_evidence_and_gradient", picky)
     x, z = smooth()
     model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=1.0))
     result = maximize_evidence(model, z, select(model, free=["observation.noise"]), n_restarts=0)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from decond.learning.variables import Model, Variable
+from decond.learning.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
-from decond.regression import log_evidence_and_gradient
 
 __all__ = ["BoundWarning", "FitResult", "maximize_evidence"]
 
@@ -23,7 +22,7 @@ class BoundWarning(UserWarning):
 class FitResult:
     """What learning found, and how it went."""
 
-    model: Model
+    model: Any
     """The model at the best parameters."""
     parameters: dict[str, Any]
     """The learned parameters by path, in natural units."""
@@ -46,7 +45,7 @@ class FitResult:
 
 
 def maximize_evidence(
-    model: Model,
+    model: Learnable,
     z: Any,
     variables: list[Variable],
     n_restarts: int = 4,
@@ -98,7 +97,7 @@ def maximize_evidence(
 class _Objective:
     """The negative log evidence (with hyperpriors) as a function of the unconstrained vector."""
 
-    def __init__(self, model: Model, z: Any, variables: list[Variable], progress: Any) -> None:
+    def __init__(self, model: Learnable, z: Any, variables: list[Variable], progress: Any) -> None:
         self.model, self.z, self.variables, self.progress = model, z, variables, progress
         self.evaluations = self.failures = 0
         self.best_ever = -np.inf
@@ -129,8 +128,7 @@ class _Objective:
         """Return log evidence plus log hyperprior, and the gradient with respect to the vector."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", JitterWarning)
-            model = self.model_at(vector)
-            value, slopes = log_evidence_and_gradient(model.prior, model.observation, self.z, points=True)
+            value, slopes = self.model_at(vector).log_evidence_and_gradient(self.z)
         pieces = []
         for variable, piece in self._pieces(vector):
             slope = sum(np.ravel(slopes[path]) for path in variable.paths)
@@ -142,7 +140,7 @@ class _Objective:
             pieces.append(slope)
         return value, np.concatenate(pieces)
 
-    def model_at(self, vector: np.ndarray) -> Model:
+    def model_at(self, vector: np.ndarray) -> Learnable:
         """Return the model at a vector."""
         return self.model.with_values(self.parameters_at(vector))
 

@@ -1,14 +1,14 @@
 """Which parameters are learned, and how they become one unconstrained vector."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from decond.parameters import constraints, leaves, with_leaves
-from decond.regression import Observation, Prior
+from decond.parameters import Constraint, constraints, leaves, with_leaves
+from decond.regression import Observation, Prior, log_evidence_and_gradient
 
-__all__ = ["LogNormal", "Model", "Variable", "select"]
+__all__ = ["Learnable", "LogNormal", "Model", "Variable", "select"]
 
 WIDEST = 1e6
 """Positive parameters stay within this factor of their start, unless bounds are given."""
@@ -17,11 +17,43 @@ POINTS = ("observation.x", "observation.y")
 """Data that can be learned too: inducing points."""
 
 
+class Learnable(Protocol):
+    """What learning needs of a model: its values by path, itself at other values, and its evidence with gradient."""
+
+    def values(self) -> dict[str, Any]:
+        """Return all parameters by path."""
+
+    def points(self) -> dict[str, Any]:
+        """Return, by path, the data that can be learned as well: inducing points."""
+
+    def constraints(self) -> dict[str, Constraint]:
+        """Return the constraints of the parameters, by path."""
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Return the model with the values at these paths replaced."""
+
+    def log_evidence_and_gradient(self, z: Any) -> tuple[float, dict[str, Any]]:
+        """Return the log evidence of targets z and its gradient by path, points included."""
+
+
 class Model(NamedTuple):
     """A prior and an observation: what an evidence is a function of."""
 
     prior: Prior
     observation: Observation
+
+    def points(self) -> dict[str, Any]:
+        """Return the points that can be learned as well."""
+        found = {path: getattr(self.observation, path.split(".")[1], None) for path in POINTS}
+        return {path: value for path, value in found.items() if value is not None}
+
+    def constraints(self) -> dict[str, Constraint]:
+        """Return the constraints of the parameters, by path."""
+        return {**constraints(self.prior, "prior."), **constraints(self.observation, "observation.")}
+
+    def log_evidence_and_gradient(self, z: Any) -> tuple[float, dict[str, Any]]:
+        """Return log p(z̃) and its gradient by path."""
+        return log_evidence_and_gradient(self.prior, self.observation, z, points=True)
 
     def values(self) -> dict[str, Any]:
         """Return all parameters by path."""
@@ -78,7 +110,7 @@ class Variable(NamedTuple):
 
 
 def select(
-    model: Model,
+    model: Learnable,
     free: Sequence[str] | None = None,
     tied: Sequence[Sequence[str]] = (),
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
@@ -88,11 +120,8 @@ def select(
 
     A parameter that is exactly zero (an absent noise) stays as it is unless it is named.
     """
-    known = model.values()
-    limits = {**constraints(model.prior, "prior."), **constraints(model.observation, "observation.")}
-    for path in POINTS:
-        if free is not None and path in free:
-            known[path] = getattr(model.observation, path.split(".")[1])
+    known, limits = model.values(), model.constraints()
+    known.update({path: value for path, value in model.points().items() if free is not None and path in free})
     wanted = [path for path in known if np.any(known[path])] if free is None else list(free)
     _check_paths({*wanted, *(bounds or {}), *(hyperpriors or {}), *(p for tie in tied for p in tie)}, known)
     groups = [tuple(tie) for tie in tied]
