@@ -230,6 +230,73 @@ def leave_one_out(K: Array, M: Array, Sigma: Array, z: Array) -> tuple[Array, Ar
     return means, variances
 
 
+# Honest error bars (docs/adr/0007): noise of unseen x, smoothness from the pairs, mixtures
+
+
+def averaging(groups: Array, weights: Array | None = None) -> Array:
+    """M (n, m): column j holds the weights of the rows of group j, scaled to sum to one."""
+    weights = np.ones(len(groups)) if weights is None else weights
+    M = np.array([[w * (g == label) for label in np.unique(groups)] for g, w in zip(groups, weights, strict=True)])
+    return M / M.sum(0)
+
+
+def unseen_x_noise(K: Array, M: Array) -> Array:
+    """Diagonal covariance of targets measured at one unseen x each: the prior variance of f under column j of M."""
+    n, m = M.shape
+    noise = np.zeros((m, m))
+    for j in range(m):
+        within = sum(M[i, j] * K[i, i] for i in range(n))
+        between = sum(M[i, j] * M[k, j] * K[i, k] for i in range(n) for k in range(n))
+        noise[j, j] = max(within - between, 0.0)
+    return noise
+
+
+def sampled_groups_noise(K: Array, groups: Array, weights: Array | None = None) -> Array:
+    """Diagonal covariance of averages over a sample of each group: (variance within the group) / (sample size).
+
+    The variance is that of the sample times n / (n - 1), n = 1 / sum of squared weights; a group of one row takes
+    the mean variance of the others.
+    """
+    M = averaging(groups, weights)
+    sizes = [1.0 / (column**2).sum() for column in M.T]
+    several = [size > 1.5 for size in sizes]
+    biased = np.diag(unseen_x_noise(K, M))
+    variances = [v * n / (n - 1.0) for v, n, use in zip(biased, sizes, several, strict=True) if use]
+    pooled = np.mean(variances) if variances else 0.0
+    own = iter(variances)
+    return np.diag([next(own) / n if use else pooled for n, use in zip(sizes, several, strict=True)])
+
+
+def aggregated_noise(
+    groups: Array,
+    noise: float,
+    individual_noise: float = 0.0,
+    weights: Array | None = None,
+    repeats: Array | None = None,
+) -> Array:
+    """Diagonal covariance of noise^2 / repeats + individual_noise^2 sum_i w_ij^2."""
+    M = averaging(groups, weights)
+    repeats = np.ones(M.shape[1]) if repeats is None else repeats
+    return np.diag([noise**2 / r + individual_noise**2 * (w**2).sum() for r, w in zip(repeats, M.T, strict=True)])
+
+
+def leave_one_pair_out_loss(K: Array, L: Array, ridge: float) -> float:
+    """Mean squared RKHS distance of k(x_i, .) to its conditional embedding at y_i, learned from the other pairs."""
+    losses = []
+    for i in range(len(K)):
+        rest = np.arange(len(K)) != i
+        w = inv(L[np.ix_(rest, rest)] + ridge * np.eye(len(K) - 1)) @ L[rest, i]
+        losses.append(K[i, i] - 2.0 * w @ K[rest, i] + w @ K[np.ix_(rest, rest)] @ w)
+    return float(np.mean(losses))
+
+
+def mixture(means: Array, covariances: Array, weights: Array, center: Array) -> Array:
+    """Second moments of a mixture about a center: sum_s w_s [C_s + (m_s - center)(m_s - center)^T]."""
+    return sum(
+        w * (C + np.outer(m - center, m - center)) for m, C, w in zip(means, covariances, weights, strict=True)
+    )
+
+
 # Section 7 and appendix F: kernel Bayes' rules
 
 
@@ -393,3 +460,17 @@ def sparse_toy_data() -> tuple[Array, Array, Array]:
     y_tilde = random.uniform(-5, 5, (100, 1))
     z = toy_f(y_tilde) + 0.25 * random.randn(100)
     return y_tilde, z, np.random.RandomState(100).uniform(-5, 5, (5, 1))
+
+
+def sparse_log_evidence(K: Array, L_tilde: Array, z: Array, sigma: float) -> float:
+    """Alternative log evidence with x = y = u and k = l, so K = L, through n x n matrices only (section 8.2).
+
+    The determinant of S = A^T K A + sigma^2 I is sigma^(2(m - n)) |K A A^T + sigma^2 I|, and its inverse is that of
+    Theorem 5.3, part 4.
+    """
+    n, m = L_tilde.shape
+    A = transformation(K, L_tilde, sigma**2 / n)
+    inner = K @ A @ A.T + sigma**2 * np.eye(n)
+    quadratic = (z @ z - z @ A.T @ inv(inner) @ K @ A @ z) / sigma**2
+    log_determinant = (m - n) * np.log(sigma**2) + np.linalg.slogdet(inner)[1]
+    return float(-0.5 * (quadratic + log_determinant + m * np.log(2.0 * np.pi)))

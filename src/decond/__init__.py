@@ -1,9 +1,14 @@
 """decond: learning from indirect data with kernels.
 
-The map: `kernels` and `features` say which functions are likely; `embeddings` turn distributions into weighted
-points and condition or decondition them; `regression` recovers f from data that see it only indirectly;
-`problems` holds worked examples with known truth.
+The map: estimators such as `TaskTransformedGP` and `AggregateGP` take tables and give a function with error bars;
+`save` and `load` keep them in files; `datasets` has a real example. Below them, `kernels` and `features` say which
+functions are likely; `embeddings` turn distributions into weighted points and condition or decondition them;
+`regression` recovers f from data that see it only indirectly; `learning` finds hyperparameters; `problems` holds
+worked examples with known truth.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from decond import embeddings, features, kernels, problems, regression
 from decond.embeddings import (
@@ -15,18 +20,83 @@ from decond.embeddings import (
     MeanEmbedding,
 )
 
+if TYPE_CHECKING:
+    from decond import datasets, estimators, learning
+    from decond.estimators import (
+        AggregateGP,
+        CascadeGP,
+        DirectGP,
+        EcologicalGP,
+        ImputeGP,
+        InstrumentalVariablesGP,
+        SparseGP,
+        TaskTransformedGP,
+        TaskTransformedRidge,
+        TransformedGP,
+    )
+    from decond.io import load, save
+
 __version__ = "0.1.0"
 
+_ON_FIRST_USE = {
+    "decond.estimators": (
+        "AggregateGP",
+        "CascadeGP",
+        "DirectGP",
+        "EcologicalGP",
+        "ImputeGP",
+        "InstrumentalVariablesGP",
+        "SparseGP",
+        "TaskTransformedGP",
+        "TaskTransformedRidge",
+        "TransformedGP",
+    ),
+    "decond.io": ("load", "save"),
+    "decond": ("datasets", "estimators", "learning"),
+}
+"""Names that bring scikit-learn or pandas along, which take seconds to import: they are imported when first used."""
+
 __all__ = [
+    "AggregateGP",
+    "CascadeGP",
     "ConditionalMeanOperator",
     "CovarianceOperator",
     "CrossCovarianceOperator",
     "DeconditionalMeanOperator",
+    "DirectGP",
+    "EcologicalGP",
+    "ImputeGP",
+    "InstrumentalVariablesGP",
     "KernelBayesRule",
     "MeanEmbedding",
+    "SparseGP",
+    "TaskTransformedGP",
+    "TaskTransformedRidge",
+    "TransformedGP",
+    "datasets",
     "embeddings",
+    "estimators",
     "features",
     "kernels",
+    "learning",
+    "load",
     "problems",
     "regression",
+    "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use (PEP 562)."""
+    for module, names in _ON_FIRST_USE.items():
+        if name in names:
+            found = importlib.import_module(f"{module}.{name}") if module == "decond" else None
+            value = found or getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'decond' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported yet or not."""
+    return sorted({*globals(), *__all__})

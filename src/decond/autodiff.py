@@ -6,11 +6,16 @@ the points. It is elementwise work, so XLA compiles it in a fraction of a second
 
 Nothing here sees the caller's sizes. Adjoints are cut into tiles, edge tiles are padded with zeros (a zero
 adjoint adds nothing to any gradient), and tile sides come from a short list; so the number of compilations
-depends on the structure of the kernel and the number of columns only.
+depends on the structure of the kernel and the number of columns only. XLA runs one tile on one core, so tiles
+are spread over threads; they are added up in their order, so the number of cores changes no digit.
 """
 
+import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +25,21 @@ from decond.parameters import Parametrized, Structure, flatten, unflatten
 
 __all__ = [
     "Pullback",
+    "fill_gram",
     "gram_pullback",
     "symmetric_gram_pullback",
     "traced_squared_distance",
 ]
 
 SIDES = (16, 64, 256, 512)
-"""The tile sides that code is compiled for."""
+"""The tile sides that code is compiled for, unless others are asked for."""
+
+COMPILER_OPTIONS = {"xla_cpu_prefer_vector_width": 512}
+"""Registers as wide as the machine has them; XLA stops at 256 bits otherwise, which can take twice as long."""
+
+
+SHORTEST_KEPT = 0.05
+"""Code that took at least this many seconds to compile is kept for the next process."""
 
 
 class Pullback(NamedTuple):
@@ -37,11 +50,28 @@ class Pullback(NamedTuple):
     b: np.ndarray
 
 
-def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray) -> Pullback:
-    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``."""
+def gram_pullback(
+    kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray, tile: tuple[int, int] | None = None
+) -> Pullback:
+    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``.
+
+    With a `tile` all tiles have these sides: who has many sizes or many rows knows best what is worth compiling.
+    """
     a, b = _coded(a, b)
-    tiles = ((rows, columns, 1.0) for rows in _spans(len(a)) for columns in _spans(len(b)))
-    return _pull_tiles(kernel, a, b, adjoint, tiles)
+    return _pull_tiles(kernel, a, b, adjoint, [(*spans, 1.0) for spans in _grid(len(a), len(b), tile)], tile)
+
+
+def fill_gram(kernel: Parametrized, a: np.ndarray, b: np.ndarray, out: np.ndarray, tile: tuple[int, int]) -> None:
+    """Write ``kernel.gram(a, b)`` into `out`, tile by tile on all cores: worth a compilation where rows are many."""
+    a, b = _coded(a, b)
+    compiled = _prepared(kernel, _gram_values())
+
+    def fill(spans: tuple[slice, slice]) -> None:
+        rows, columns = spans
+        gram = compiled(_padded_rows(a[rows], tile[0]), _padded_rows(b[columns], tile[1]))
+        out[spans] = gram[: rows.stop - rows.start, : columns.stop - columns.start]
+
+    _on_all_cores(fill, _grid(len(a), len(b), tile))
 
 
 def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray) -> Pullback:
@@ -51,8 +81,8 @@ def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.nda
     it is the sum of the two that are returned.
     """
     a, _ = _coded(a, a)
-    spans = list(_spans(len(a)))
-    tiles = ((rows, columns, 2.0) for i, rows in enumerate(spans) for columns in spans[:i])
+    spans = list(_spans(len(a), SIDES[-1]))
+    tiles = [(rows, columns, 2.0) for i, rows in enumerate(spans) for columns in spans[:i]]
     total = _pull_tiles(kernel, a, a, adjoint, tiles)
     for span in spans:
         block = np.tril(adjoint[span, span])
@@ -80,13 +110,19 @@ def traced_squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
 def _squared_distance() -> Callable[..., Any]:
     import jax
 
-    def column(a: Any, b: Any, scale: Any, j: int) -> Any:
-        return ((a[:, None, j] - b[None, :, j]) / scale[j]) ** 2
+    def columns(a: Any, b: Any, lengthscale: Any) -> Any:
+        rate = 1.0 / jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
+        return tuple(((a[:, None, j] - b[None, :, j]) * rate[j]) ** 2 for j in range(a.shape[1]))
+
+    def sums(values: Any) -> Any:
+        """Sum several arrays in one loop, which XLA does not find by itself; first along the rows."""
+        zeros = (values[0].dtype.type(0.0),) * len(values)
+        parts = jax.lax.reduce(values, zeros, lambda x, y: tuple(p + q for p, q in zip(x, y, strict=True)), (1,))
+        return jax.numpy.stack(parts).sum(axis=1)
 
     @jax.custom_vjp
     def squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
-        scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
-        return sum(column(a, b, scale, j) for j in range(a.shape[1]))
+        return sum(columns(a, b, lengthscale))
 
     def forward(a: Any, b: Any, lengthscale: Any) -> Any:
         squared = squared_distance(a, b, lengthscale)
@@ -96,10 +132,10 @@ def _squared_distance() -> Callable[..., Any]:
         a, b, lengthscale, squared = saved
         scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
         if lengthscale.size == 1:
-            sums = (adjoint * squared).sum().reshape(lengthscale.shape)
+            spread = (adjoint * squared).sum().reshape(lengthscale.shape)
         else:
-            sums = jax.numpy.stack([(adjoint * column(a, b, scale, j)).sum() for j in range(a.shape[1])])
-        scale_bar = -2.0 * sums / lengthscale
+            spread = sums(tuple(adjoint * column for column in columns(a, b, lengthscale)))
+        scale_bar = -2.0 * spread / lengthscale
         center = a.mean(axis=0)
         a, b = a - center, b - center
         row_products = adjoint @ _with_ones(b)  # the products and, last, the row sums, in one pass
@@ -117,33 +153,84 @@ def _with_ones(rows: Any) -> Any:
     return xp.concatenate([rows, xp.ones((rows.shape[0], 1))], axis=1)
 
 
-def _pull_tiles(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray, tiles: Any) -> Pullback:
+def _pull_tiles(
+    kernel: Parametrized,
+    a: np.ndarray,
+    b: np.ndarray,
+    adjoint: np.ndarray,
+    tiles: list[tuple[slice, slice, float]],
+    tile: tuple[int, int] | None = None,
+) -> Pullback:
     """Sum the pullbacks of tiles, given as (rows, columns, multiplicity)."""
     parameters: dict[str, Any] = dict.fromkeys(flatten(kernel)[0], 0.0)
     a_total, b_total = np.zeros(a.shape), np.zeros(b.shape)
-    for rows, columns, multiplicity in tiles:
-        height, width = rows.stop - rows.start, columns.stop - columns.start
-        sides = _side(height), _side(width)
-        tile = _padded(adjoint[rows, columns], sides)
-        arguments = tile, _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1])
-        gradient, a_bar, b_bar = _run(kernel, _gram_gradient(), *arguments)
-        a_total[rows] += multiplicity * a_bar[:height]
-        b_total[columns] += multiplicity * b_bar[:width]
+    compiled = _prepared(kernel, _gram_gradient())
+
+    def pull(spans: tuple[slice, slice, float]) -> Any:
+        rows, columns, _ = spans
+        sides = tile or (_side(rows.stop - rows.start), _side(columns.stop - columns.start))
+        padded = _padded(adjoint[rows, columns], sides)
+        return compiled(padded, _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1]))
+
+    pulled = _on_all_cores(pull, tiles)
+    for (rows, columns, multiplicity), (gradient, a_bar, b_bar) in zip(tiles, pulled, strict=True):
+        a_total[rows] += multiplicity * a_bar[: rows.stop - rows.start]
+        b_total[columns] += multiplicity * b_bar[: columns.stop - columns.start]
         parameters = _added(parameters, gradient, multiplicity)
     return Pullback(parameters, a_total, b_total)
 
 
-def _run(kernel: Parametrized, compiled: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """Call a compiled gradient in float64, whatever the caller's JAX settings are."""
+def _prepared(kernel: Parametrized, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a compiled function at a kernel, run in float64 whatever the caller's JAX settings are."""
     import jax
 
+    _keep_compiled_code()
     parameters, constants, structure = flatten(kernel)
-    fresh = {
-        path: np.array(value) for path, value in parameters.items()
-    }  # JAX remembers arrays it has seen in 32 bits
-    with jax.enable_x64(True):
-        result = compiled(structure, fresh, [np.array(value) for value in constants], *arrays)
-        return jax.tree.map(np.asarray, result)
+
+    def run(*arrays: np.ndarray) -> Any:
+        fresh = {path: np.array(value) for path, value in parameters.items()}  # JAX remembers those seen in 32 bits
+        with jax.enable_x64(True):
+            result = compiled(structure, fresh, [np.array(value) for value in constants], *arrays)
+            return jax.tree.map(np.asarray, result)
+
+    return run
+
+
+@functools.cache
+def _keep_compiled_code() -> None:
+    """Have JAX keep compiled code in the user's cache folder, so that the next process need not compile again.
+
+    Where a folder is set already it stays; ``DECOND_COMPILATION_CACHE=off`` leaves JAX as it is.
+    """
+    import jax
+
+    if jax.config.jax_compilation_cache_dir or os.environ.get("DECOND_COMPILATION_CACHE") == "off":  # type: ignore[attr-defined]
+        return
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "decond" / "compiled"
+    with contextlib.suppress(OSError, RuntimeError):  # no home, or nowhere to write: compile every time
+        folder.mkdir(parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_KEPT)
+
+
+def _on_all_cores(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+    """Return the function's values at the items, in their order."""
+    if len(items) < 2 or _cores() < 2:
+        return [function(item) for item in items]
+    return list(_threads().map(function, items))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="decond")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not survive a fork
 
 
 @functools.cache
@@ -153,16 +240,33 @@ def _gram_gradient() -> Callable[..., Any]:
     def contracted(parameters: Any, a: Any, b: Any, structure: Structure, constants: Any, adjoint: Any) -> Any:
         return (adjoint * unflatten(structure, parameters, constants).gram(a, b)).sum()
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
     def gram_gradient(structure: Structure, parameters: Any, constants: Any, adjoint: Any, a: Any, b: Any) -> Any:
         return jax.grad(contracted, argnums=(0, 1, 2))(parameters, a, b, structure, constants, adjoint)
 
     return gram_gradient
 
 
-def _spans(length: int) -> Iterator[slice]:
-    for start in range(0, length, SIDES[-1]):
-        yield slice(start, min(start + SIDES[-1], length))
+@functools.cache
+def _gram_values() -> Callable[..., Any]:
+    import jax
+
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
+    def gram_values(structure: Structure, parameters: Any, constants: Any, a: Any, b: Any) -> Any:
+        return unflatten(structure, parameters, constants).gram(a, b)
+
+    return gram_values
+
+
+def _grid(height: int, width: int, tile: tuple[int, int] | None) -> list[tuple[slice, slice]]:
+    """Return the rows and columns of all tiles."""
+    sides = tile or (SIDES[-1], SIDES[-1])
+    return [(rows, columns) for rows in _spans(height, sides[0]) for columns in _spans(width, sides[1])]
+
+
+def _spans(length: int, side: int) -> Iterator[slice]:
+    for start in range(0, length, side):
+        yield slice(start, min(start + side, length))
 
 
 def _side(length: int) -> int:

@@ -151,10 +151,10 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
         raise ValueError(f"{name} has rows of different lengths; a table with shape (n, d) is needed.") from None
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)
+    if array.dtype.kind == "O" and _holds_numbers(array) and not (labels and _exceeds_float(array)):
+        return array.astype(np.float64)
     if labels and array.dtype.kind != "c":
         return _as_labels(array, name)
-    if array.dtype.kind == "O" and all(isinstance(item, int | float | np.number) for item in array.flat):
-        return array.astype(np.float64)
     raise TypeError(_not_numbers(array, name))
 
 
@@ -171,15 +171,22 @@ def _not_numbers(array: np.ndarray, name: str) -> str:
     )
 
 
+def _holds_numbers(array: np.ndarray) -> bool:
+    """Tell whether all of an array of objects are numbers."""
+    return all(isinstance(item, int | float | np.number) for item in array.flat)
+
+
 def _exceeds_float(array: np.ndarray) -> bool:
     """Tell whether whole numbers are too large to be told apart as float64."""
+    if array.dtype.kind == "O":
+        return any(isinstance(item, int | np.integer) and abs(int(item)) > 2**53 for item in array.flat)
     return bool(array.size) and max(int(array.max()), -int(array.min())) > 2**53
 
 
 def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
-    """Return labels as Python objects; dates in any unit become equal text, and missing labels are refused."""
-    dates = array.dtype.kind == "M"
-    labels = (array.astype("datetime64[ns]").astype(str) if dates else array).astype(object)
+    """Return labels as Python objects; times in any unit become equal text, and missing labels are refused."""
+    dates = array.dtype.kind in "mM"
+    labels = (array.astype(f"{array.dtype.kind}8[ns]").astype(str) if dates else array).astype(object)
     for index, label in np.ndenumerate(labels):
         if _is_missing(label) or (dates and label == "NaT"):
             raise ValueError(
@@ -188,6 +195,8 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
             )
         if isinstance(label, datetime.date | np.datetime64):
             labels[index] = str(np.array(label, dtype="datetime64[ns]"))
+        elif isinstance(label, datetime.timedelta | np.timedelta64):
+            labels[index] = str(np.array(label, dtype="timedelta64[ns]"))
     return labels
 
 

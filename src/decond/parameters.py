@@ -115,7 +115,19 @@ def with_leaves(module: Parametrized, values: Mapping[str, Any]) -> Any:
         new = [with_leaves(child, _below(values, path)) for path, child in _children(field.name, value)]
         if new:
             changes[field.name] = tuple(new) if isinstance(value, tuple) else new[0]
-    return module.replace(**changes)
+    return _with_trusted(module, changes)
+
+
+def _with_trusted(module: Parametrized, changes: dict[str, Any]) -> Any:
+    """Return a copy with some fields changed; parameters are checked, data need not be checked again."""
+    copy: Any = object.__new__(type(module))
+    fields = {field.name: field for field in _fields(module)}
+    for name, field in fields.items():
+        value = changes.get(name, getattr(module, name))
+        if name in changes and "constraint" in field.metadata and not is_traced(value):
+            value = _checked(module, field, value)
+        object.__setattr__(copy, name, value)
+    return copy
 
 
 class Structure(NamedTuple):

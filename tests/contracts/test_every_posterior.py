@@ -1,6 +1,7 @@
 """What every posterior must satisfy: the forms agree, and all views belong to one Gaussian."""
 
 import numpy as np
+import oracles
 import pytest
 
 from decond import features, kernels
@@ -22,6 +23,10 @@ N, M = 12, 17
 X, Y, Y_TASK = RNG.standard_normal((N, 2)), RNG.standard_normal((N, 1)), RNG.standard_normal((M, 1))
 MATRIX = RNG.standard_normal((N, M))
 ROOT = RNG.standard_normal((M, M))
+SHARES = np.random.default_rng(7).dirichlet(np.full(N, 0.3), M).T
+SIGNED = SHARES - np.linspace(0.2, 1.3, M) * np.random.default_rng(9).dirichlet(np.full(N, 0.3), M).T
+GROUPS = np.array([0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 0, 2])  # of 3 and 4 there is one row each
+ROW_WEIGHTS = np.linspace(0.5, 2.0, N)
 PSI = features.Polynomial(2)
 
 PRIORS = {
@@ -33,7 +38,15 @@ OBSERVATIONS = {
     "given, isotropic": Transformed(X, MATRIX, noise=0.5),
     "given, diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.2),
     "given, full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T + np.eye(M), noise=0.2),
+    "given, scaled number": Transformed(X, MATRIX, noise_covariance=0.3, noise=0.2, scale=1.7),
+    "given, scaled diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.1, scale=1.7),
+    "given, scaled full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T, noise=0.2, scale=1.7),
+    "given, sampled": Transformed(X, SHARES, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.2, sampled=True),
+    "given, sampled, both signs": Transformed(X, SIGNED, ROOT @ ROOT.T, noise=0.2, scale=0.4, sampled=True),
     "aggregated": Aggregated(X, np.arange(N) % 5, noise=0.2, individual_noise=0.3),
+    "aggregated, sampled": Aggregated(
+        X, GROUPS, noise=0.2, individual_noise=0.3, weights=ROW_WEIGHTS, sampled=True, repeats=[1, 2, 5, 1, 3]
+    ),
     "mediated, full": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3),
     "mediated, map": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator="map"),
     "mediated, untied": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator_noise=0.7),
@@ -47,9 +60,23 @@ def forms_of(prior, observation):
     forms = ["function"]
     if observation.linearize().isotropic:
         forms.append("inducing")
-    if isinstance(prior, WeightPrior):
+    if isinstance(prior, WeightPrior) and not getattr(observation, "sampled", False):
         forms.append("weight")
     return forms
+
+
+def transformation_and_noise(prior, observation):
+    """Return M and Σ in full, with the noise of unseen x from the oracle."""
+    linear = observation.linearize()
+    M_ = linear.transformation.toarray() if hasattr(linear.transformation, "toarray") else linear.transformation
+    noise = linear.noise_covariance
+    if getattr(observation, "sampled", False):
+        K = prior.covariance(X)
+        aggregated = isinstance(observation, Aggregated)
+        noise = noise + (
+            oracles.sampled_groups_noise(K, GROUPS, ROW_WEIGHTS) if aggregated else oracles.unseen_x_noise(K, M_)
+        )
+    return M_, noise
 
 
 def targets(observation, columns=None):
@@ -69,10 +96,9 @@ def observation(request):
 
 def test_views_equal_the_textbook_gaussian(prior, observation):
     z = targets(observation)
-    linear = observation.linearize()
-    M_ = linear.transformation.toarray() if hasattr(linear.transformation, "toarray") else linear.transformation
+    M_, noise = transformation_and_noise(prior, observation)
     K, K_star = prior.covariance(X), prior.covariance(X, X_NEW)
-    S = M_.T @ K @ M_ + linear.noise_covariance
+    S = M_.T @ K @ M_ + noise
     gain = K_star.T @ M_ @ np.linalg.inv(S)
     residual = z - prior.mean * M_.sum(axis=0)
     mean = prior.mean + gain @ residual
@@ -92,9 +118,8 @@ def test_views_equal_the_textbook_gaussian(prior, observation):
 
 def test_leave_one_out_equals_leaving_one_out(prior, observation):
     z = targets(observation)
-    linear = observation.linearize()
-    M_ = linear.transformation.toarray() if hasattr(linear.transformation, "toarray") else linear.transformation
-    S = M_.T @ prior.covariance(X) @ M_ + linear.noise_covariance
+    M_, noise = transformation_and_noise(prior, observation)
+    S = M_.T @ prior.covariance(X) @ M_ + noise
     center = prior.mean * M_.sum(axis=0)
     means, variances = [], []
     for j in range(len(z)):

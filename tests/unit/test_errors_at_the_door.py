@@ -60,6 +60,12 @@ CASES = {
         r"RBF: lengthscale has 2 values but the points have 3 column\(s\).*pick columns with .on",
     ),
     "negative scale": (lambda: -1.0 * RBF, r"variance must be positive"),
+    "center of a line": (lambda: kernels.Linear(center=2.0), r"Linear: center is 2.0; give a flat list"),
+    "center that does not fit": (
+        lambda: kernels.Linear(center=[1.0, 2.0])(np.zeros((2, 3))),
+        r"Linear: center has 2 values but the points have 3 column\(s\)",
+    ),
+    "center that is not finite": (lambda: kernels.Linear(center=[np.nan]), r"Linear: center is \[nan\].*finite"),
     "degree": (lambda: kernels.Polynomial(degree=1.5), r"Polynomial: degree is 1.5; a whole number of at least 1"),
     "power": (lambda: RBF**0, r"Power: exponent is 0; a whole number"),
     "columns by name": (lambda: RBF.on(["a"]), r"columns are whole numbers counted from 0"),
@@ -138,6 +144,23 @@ CASES = {
     "transformation rows": (lambda: Transformed(X, np.ones((2, 2)), 1.0), r"transformation has 2 rows but x has 3"),
     "groups": (lambda: Aggregated(X, [0, 1]), r"groups has 2 rows but x has 3"),
     "groups as a table": (lambda: Aggregated(X, np.zeros((3, 1))), r"groups has shape \(3, 1\); give one label"),
+    "repeats": (lambda: Aggregated(X, [0, 0, 1], repeats=[1, 0]), r"repeats has values down to 0; it counts"),
+    "repeats of rows": (
+        lambda: Aggregated(X, [0, 0, 1], repeats=[1, 1, 1]),
+        r"repeats has 3 rows but the distinct labels of groups has 2",
+    ),
+    "labels of two kinds": (
+        lambda: Aggregated(X, np.array(["a", 1, 2], dtype=object)),
+        r"groups has text and numbers as labels, which have no order. Convert all to text",
+    ),
+    "targets by other labels": (
+        lambda: condition(FunctionPrior(RBF), Aggregated(X, ["a", "a", "b"]), {"a": 1.0, "c": 2.0}),
+        r"z is labeled by \['a', 'c'\], but groups has the labels \['a', 'b'\]",
+    ),
+    "negative scale of noise": (
+        lambda: Transformed(X, np.ones((3, 2)), 1.0, scale=-1.0),
+        r"Transformed\(scale=-1.0\): scale must be positive",
+    ),
     "group weights": (lambda: Aggregated(X, [0, 0, 1], weights=[1, 0, 1]), r"weights has values down to 0"),
     "mediator columns": (
         lambda: TaskTransformed(X, Y, np.zeros((2, 2)), RBF),
@@ -153,6 +176,12 @@ CASES = {
     "weight form without weights": (
         lambda: condition(FunctionPrior(RBF), Direct(X), np.ones(3), form="weight"),
         r'form="weight" needs a WeightPrior',
+    ),
+    "weight form of samples": (
+        lambda: condition(
+            WeightPrior(features.Polynomial(1)), Aggregated(X, [0, 0, 1], sampled=True), [0, 0], form="weight"
+        ),
+        r'form="weight" is not there for groups that are samples \(sampled=True\).*Use form="auto"',
     ),
     "inducing form with full noise": (
         lambda: condition(FunctionPrior(RBF), TaskTransformed(X, Y, Y_TASK, RBF), [0, 0], form="inducing"),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from decond import features, kernels
+from decond.autodiff import gram_pullback
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((7, 2)), RNG.standard_normal((5, 2))
@@ -59,6 +60,24 @@ def test_white_noise_is_the_same_in_blocks():
     x = np.array([[0.0], [1.0], [0.0]])
     np.testing.assert_array_equal(kernels.White(0.5)(x), 0.5 * (x == x.T))
     np.testing.assert_array_equal(kernels.White(0.5)(x[:1], x), [[0.5, 0.0, 0.5]])
+
+
+def test_lines_through_another_point_than_zero():
+    center, lengthscale = np.array([3.0, -700.0]), np.array([0.5, 2.0])
+    kernel = kernels.Linear(lengthscale, center)
+    expected = oracle_kernels.linear((A - center) / lengthscale, (B - center) / lengthscale)
+    np.testing.assert_allclose(kernel(A, B), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diag(A), np.diag(kernel(A)), rtol=1e-14)
+    np.testing.assert_array_equal(kernel([center]), [[0.0]])
+    assert not kernel.center.flags.writeable
+    adjoint = np.random.default_rng(1).standard_normal((7, 5))
+    pulled = gram_pullback(kernel, A, B, adjoint)
+    for i, slope in enumerate(pulled.parameters["lengthscale"]):
+        step = 1e-6 * np.eye(2)[i]
+        ends = [kernels.Linear(lengthscale + sign * step, center)(A, B) for sign in (1.0, -1.0)]
+        assert slope == pytest.approx((adjoint * (ends[0] - ends[1])).sum() / 2e-6, rel=1e-6)
+    np.testing.assert_allclose(pulled.a, adjoint @ ((B - center) / lengthscale**2), rtol=1e-10)
+    assert set(pulled.parameters) == {"lengthscale"}  # the center is data
 
 
 def test_precomputed_gram_is_looked_up():

@@ -7,6 +7,7 @@ import pytest
 
 from decond import kernels, problems
 from decond.learning import BoundWarning, LogNormal, Model, maximize_evidence, select
+from decond.learning.fit import Objective
 from decond.regression import (
     Aggregated,
     Direct,
@@ -183,7 +184,64 @@ def test_a_noise_that_is_too_small_is_turned_back_from(monkeypatch):
         maximize_evidence(hopeless, z, select(hopeless, free=["prior.kernel.lengthscale"]), n_restarts=1)
 
 
+def test_a_parameter_that_may_be_next_to_nothing_is_not_warned_of():
+    x, z = smooth()
+    model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
+    path = "prior.kernel.lengthscale"
+    variables = select(model, free=[path, "observation.noise"], bounds={path: (0.1, 0.4)})
+    result = maximize_evidence(model, z, variables, n_restarts=0, quiet=[path])
+    assert result.on_bounds == (path,)  # it is still told in the result
+    with pytest.warns(BoundWarning, match=path):
+        maximize_evidence(model, z, variables, n_restarts=0, quiet=["observation.noise"])
+
+
+def test_the_objective_without_a_gradient_is_the_same():
+    x, z = smooth()
+    model = Model(FunctionPrior(2.0 * kernels.RBF([1.0, 2.0])), Direct(x, noise=0.3))
+    lengths = "prior.kernel.kernel.lengthscale"
+    variables = select(model, [lengths, "observation.noise"], hyperpriors={lengths: LogNormal([0.5, 3.0], 0.7)})
+    objective = Objective(model, z, variables)
+    vector = objective.vector_of({lengths: np.array([0.7, 1.9]), "observation.noise": 0.2})
+    np.testing.assert_allclose(vector, np.log([0.7, 1.9, 0.2]))
+    assert objective.parameters_at(vector)["observation.noise"] == pytest.approx(0.2)
+    value, gradient = objective.evaluate(vector)
+    hyperprior = -0.5 * np.sum((np.log([0.7 / 0.5, 1.9 / 3.0]) / 0.7) ** 2)
+    evidence = log_evidence(FunctionPrior(2.0 * kernels.RBF([0.7, 1.9])), Direct(x, noise=0.2), z)
+    assert value == pytest.approx(evidence + hyperprior, rel=1e-11)
+    assert objective.value(vector) == pytest.approx(value, rel=1e-11)
+    for i, slope in enumerate(gradient):
+        step = 1e-5 * np.eye(3)[i]
+        difference = (objective.value(vector + step) - objective.value(vector - step)) / 2e-5
+        assert slope == pytest.approx(difference, rel=1e-6, abs=1e-6)
+    lower, upper = objective.bounds
+    np.testing.assert_allclose(np.exp(lower), np.array([1.0, 2.0, 0.3]) / 1e6)
+    np.testing.assert_allclose(np.exp(upper), np.array([1.0, 2.0, 0.3]) * 1e6)
+
+
+def test_new_values_are_checked_and_data_are_not_copied():
+    groups = np.arange(40) % 9
+    x, _ = smooth()
+    model = Model(FunctionPrior(2.0 * kernels.RBF([1.0, 1.0])), Aggregated(x, groups, noise=0.1))
+    moved = model.with_values({"observation.noise": 0.5, "prior.kernel.kernel.lengthscale": [3.0, 4.0]})
+    assert moved.observation.noise == 0.5
+    assert moved.observation.x is model.observation.x
+    assert moved.observation.groups is model.observation.groups
+    np.testing.assert_array_equal(moved.prior.kernel.kernel.lengthscale, [3.0, 4.0])
+    assert moved.prior.kernel.variance == 2.0
+    assert model.observation.noise == 0.1
+    np.testing.assert_array_equal(model.prior.kernel.kernel.lengthscale, [1.0, 1.0])
+    for path, value in (("observation.noise", -1.0), ("prior.kernel.variance", np.nan), ("prior.mean", "high")):
+        with pytest.raises((ValueError, TypeError), match=path.rpartition(".")[2]):
+            model.with_values({path: value})
+    with pytest.raises(KeyError, match=r"\['width'\] are no parameters"):
+        model.with_values({"prior.width": 1.0})
+    with pytest.raises(ValueError, match="read-only"):
+        moved.prior.kernel.kernel.lengthscale[0] = 9.0
+
+
 def test_wrong_names_and_bounds_are_refused():
+    with pytest.raises(ValueError, match=r"n_restarts is -1; it must be 0 \(one start\) or more"):
+        maximize_evidence(toy(), PROBLEM.z_task, select(toy()), n_restarts=-1)
     with pytest.raises(KeyError, match=r"prior\.kernel\.width"):
         select(toy(), free=["prior.kernel.width"])
     with pytest.raises(ValueError, match=r"bounds of observation.noise are \(0.0, 1.0\).*both positive"):

@@ -16,21 +16,37 @@ __all__ = ["Categorical", "Constant", "Linear", "Polynomial", "Precomputed", "Wh
 class Linear(Kernel):
     """Inner product of the points, each column divided by its lengthscale: linear functions through zero.
 
+    With a `center` (one value for each column) they are zero there instead: for data far from the origin.
+
     >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
     array([[11.]])
     """
 
     lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
+    center: Any = None
+
+    def __post_init__(self) -> None:
+        """Check the center too."""
+        if self.center is not None and not is_traced(self.center):
+            center = np.asarray(self.center, dtype=np.float64)
+            if center.ndim != 1 or not np.isfinite(center).all():
+                raise ValueError(f"Linear: center is {self.center!r}; give a flat list, one finite number a column.")
+            object.__setattr__(self, "center", frozen(center))
+        super().__post_init__()
 
     def gram(self, a: Any, b: Any) -> Any:
         """Return scaled inner products."""
-        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
-        return (a / self.lengthscale) @ (b / self.lengthscale).T
+        return self._scaled(a) @ self._scaled(b).T
 
     def diagonal(self, a: Any) -> Any:
         """Return scaled squared norms."""
-        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
-        return ((a / self.lengthscale) ** 2).sum(axis=1)
+        return (self._scaled(a) ** 2).sum(axis=1)
+
+    def _scaled(self, a: Any) -> Any:
+        if self.center is not None:
+            check_columns(self, "center", self.center, a.shape[1])
+            a = a - self.center
+        return scaled_columns(self, a)
 
 
 class Polynomial(Kernel):
@@ -51,11 +67,11 @@ class Polynomial(Kernel):
 
     def gram(self, a: Any, b: Any) -> Any:
         """Return powers of shifted inner products."""
-        return (Linear.gram(self, a, b) + self.offset) ** self.degree  # type: ignore[arg-type]
+        return (scaled_columns(self, a) @ scaled_columns(self, b).T + self.offset) ** self.degree
 
     def diagonal(self, a: Any) -> Any:
         """Return powers of shifted squared norms."""
-        return (Linear.diagonal(self, a) + self.offset) ** self.degree  # type: ignore[arg-type]
+        return ((scaled_columns(self, a) ** 2).sum(axis=1) + self.offset) ** self.degree
 
 
 class Constant(Kernel):
@@ -162,6 +178,12 @@ class Precomputed(Kernel):
                 f"got values from {a.min()} to {a.max()} in {a.shape[1]} column(s)."
             )
         return index
+
+
+def scaled_columns(kernel: Any, a: Any) -> Any:
+    """Return the points with each column divided by its lengthscale."""
+    check_columns(kernel, "lengthscale", kernel.lengthscale, a.shape[1])
+    return a / kernel.lengthscale
 
 
 def _equal(a: Any, b: Any) -> Any:

@@ -1,7 +1,7 @@
 """Hyperparameters by maximal log evidence: L-BFGS-B from several starts, with a result that tells what happened."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from decond.learning.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
 
-__all__ = ["BoundWarning", "FitResult", "maximize_evidence"]
+__all__ = ["BoundWarning", "FitResult", "Objective", "maximize_evidence"]
 
 
 class BoundWarning(UserWarning):
@@ -52,11 +52,13 @@ def maximize_evidence(
     seed: int = 0,
     max_iterations: int = 200,
     progress: Callable[[int, float], None] | None = None,
+    quiet: Sequence[str] = (),
 ) -> FitResult:
     """Learn the variables of a model from targets z.
 
     The first start is the model as given; `n_restarts` more are drawn around it (a factor of about e for positive
-    parameters). `progress` is called with the number of evaluations and the best objective so far.
+    parameters). `progress` is called with the number of evaluations and the best objective so far. A parameter that
+    ends on the edge of its range is warned of, unless its path is in `quiet`.
 
     >>> from decond.kernels import RBF
     >>> from decond.learning import Model, select
@@ -67,11 +69,12 @@ def maximize_evidence(
     >>> result.status
     'converged'
     """
-    objective = _Objective(model, z, variables, progress)
+    if n_restarts < 0:
+        raise ValueError(f"n_restarts is {n_restarts}; it must be 0 (one start) or more.")
+    objective = Objective(model, z, variables, progress)
     rng = np.random.default_rng(seed)
     start = np.concatenate([variable.free(variable.start) for variable in variables])
-    lower = np.concatenate([variable.free(variable.lower) for variable in variables])
-    upper = np.concatenate([variable.free(variable.upper) for variable in variables])
+    lower, upper = objective.bounds
     runs = []
     for attempt in range(n_restarts + 1):
         begin = start if attempt == 0 else np.clip(start + rng.standard_normal(start.shape), lower, upper)
@@ -91,13 +94,15 @@ def maximize_evidence(
             "the evidence could not be computed at any of the starting points, because a matrix was not positive "
             "definite. Start from a larger noise, and check the kernels and the scales of the columns."
         )
-    return _result(objective, value, vector, history, found, [run[0] for run in runs], (lower, upper))
+    result = _result(objective, value, vector, history, found, [run[0] for run in runs], (lower, upper))
+    _warn_of_bounds([name for name in result.on_bounds if name not in quiet])
+    return result
 
 
-class _Objective:
+class Objective:
     """The negative log evidence (with hyperpriors) as a function of the unconstrained vector."""
 
-    def __init__(self, model: Learnable, z: Any, variables: list[Variable], progress: Any) -> None:
+    def __init__(self, model: Learnable, z: Any, variables: list[Variable], progress: Any = None) -> None:
         self.model, self.z, self.variables, self.progress = model, z, variables, progress
         self.evaluations = self.failures = 0
         self.best_ever = -np.inf
@@ -144,6 +149,28 @@ class _Objective:
         """Return the model at a vector."""
         return self.model.with_values(self.parameters_at(vector))
 
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and upper ends of the vector."""
+        ends = [(v.free(v.lower), v.free(v.upper)) for v in self.variables]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+
+    def vector_of(self, parameters: Mapping[str, Any]) -> np.ndarray:
+        """Return the vector of natural parameters by path."""
+        return np.concatenate([v.free(parameters[v.paths[0]]) for v in self.variables])
+
+    def value(self, vector: np.ndarray) -> float:
+        """Return log evidence plus log hyperprior, without a gradient."""
+        return self.model_at(vector).log_evidence(self.z) + self.log_hyperprior(vector)
+
+    def log_hyperprior(self, vector: np.ndarray) -> float:
+        """Return the log density of the hyperpriors."""
+        return sum(
+            variable.hyperprior.log_density_and_slope(piece)[0]
+            for variable, piece in self._pieces(vector)
+            if variable.hyperprior is not None
+        )
+
     def parameters_at(self, vector: np.ndarray) -> dict[str, Any]:
         """Return natural parameters by path at a vector."""
         return {path: v.natural(piece) for v, piece in self._pieces(vector) for path in v.paths}
@@ -162,36 +189,35 @@ class _Objective:
 
 
 def _result(
-    objective: _Objective, value: float, vector: np.ndarray, history: Any, found: Any, starts: Any, bounds: Any
+    objective: Objective, value: float, vector: np.ndarray, history: Any, found: Any, starts: Any, bounds: Any
 ) -> FitResult:
     parameters = objective.parameters_at(vector)
     model = objective.model_at(vector)
-    hyper = sum(
-        variable.hyperprior.log_density_and_slope(piece)[0]
-        for variable, piece in objective._pieces(vector)
-        if variable.hyperprior is not None
-    )
+    hyper = objective.log_hyperprior(vector)
     edge = np.isclose(vector, bounds[0], atol=1e-6) | np.isclose(vector, bounds[1], atol=1e-6)
     on_bounds = tuple(v.name for v, piece in objective._pieces(edge) if piece.any())
     status, message = _verdict(found, objective, on_bounds)
-    if on_bounds:
-        warnings.warn(
-            f"the learned {', '.join(on_bounds)} sit(s) on the edge of the allowed range. The data may say little "
-            "about it, or the range is too narrow: widen its bounds, or fix it at a value you believe.",
-            BoundWarning,
-            stacklevel=3,
-        )
     return FitResult(
         model, parameters, value - hyper, status, message, objective.evaluations, objective.failures, tuple(starts),
         on_bounds, history,
     )  # fmt: skip
 
 
-def _verdict(found: Any, objective: _Objective, on_bounds: tuple[str, ...]) -> tuple[str, str]:
+def _warn_of_bounds(names: list[str]) -> None:
+    if names:
+        warnings.warn(
+            f"the learned {', '.join(names)} sit(s) on the edge of the allowed range. The data may say little "
+            "about it, or the range is too narrow: widen its bounds, or fix it at a value you believe.",
+            BoundWarning,
+            stacklevel=3,
+        )
+
+
+def _verdict(found: Any, objective: Objective, on_bounds: tuple[str, ...]) -> tuple[str, str]:
     note = f" {objective.failures} evaluation(s) failed and were avoided." if objective.failures else ""
     if found.success:
         where = " on the edge of the allowed range" if on_bounds else ""
-        return "converged", f"an optimum was found{where} after {objective.evaluations} evaluations.{note}"
+        return "converged", f"an optimum was found{where}.{note}"
     if found.status == 1:
         return "stopped", f"the iterations ran out before an optimum was reached; allow more (max_iterations).{note}"
     return "stopped", f"the line search ended early ({found.message}); the best point so far was kept.{note}"

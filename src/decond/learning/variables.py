@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from decond.parameters import Constraint, constraints, leaves, with_leaves
-from decond.regression import Observation, Prior, log_evidence_and_gradient
+from decond.regression import Observation, Prior, log_evidence, log_evidence_and_gradient
 
 __all__ = ["Learnable", "LogNormal", "Model", "Variable", "select"]
 
@@ -32,6 +32,9 @@ class Learnable(Protocol):
     def with_values(self, values: Mapping[str, Any]) -> Self:
         """Return the model with the values at these paths replaced."""
 
+    def log_evidence(self, z: Any) -> float:
+        """Return the log evidence of targets z."""
+
     def log_evidence_and_gradient(self, z: Any) -> tuple[float, dict[str, Any]]:
         """Return the log evidence of targets z and its gradient by path, points included."""
 
@@ -51,6 +54,10 @@ class Model(NamedTuple):
         """Return the constraints of the parameters, by path."""
         return {**constraints(self.prior, "prior."), **constraints(self.observation, "observation.")}
 
+    def log_evidence(self, z: Any) -> float:
+        """Return log p(z̃)."""
+        return log_evidence(self.prior, self.observation, z)
+
     def log_evidence_and_gradient(self, z: Any) -> tuple[float, dict[str, Any]]:
         """Return log p(z̃) and its gradient by path."""
         return log_evidence_and_gradient(self.prior, self.observation, z, points=True)
@@ -66,14 +73,15 @@ class Model(NamedTuple):
         for path, value in values.items():
             scope, rest = path.split(".", 1)
             (points if path in POINTS else scopes[scope])[rest] = value
-        observation = with_leaves(self.observation, scopes["observation"]).replace(**points)
+        observation = with_leaves(self.observation, scopes["observation"])
+        observation = observation.replace(**points) if points else observation
         return Model(with_leaves(self.prior, scopes["prior"]), observation)
 
 
 class LogNormal(NamedTuple):
     """A prior on a positive hyperparameter: its logarithm is normal around log(`median`) with deviation `spread`."""
 
-    median: float
+    median: Any
     spread: float = 1.0
 
     def log_density_and_slope(self, logarithm: np.ndarray) -> tuple[float, np.ndarray]:

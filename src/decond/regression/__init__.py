@@ -6,6 +6,7 @@ Everything here is one equation, z̃ = Mᵀ f(x) + noise(Σ). The prior says wha
 
 from decond.regression.conditioning import condition
 from decond.regression.evidence import log_evidence, log_evidence_and_gradient
+from decond.regression.mixture import MixturePosterior
 from decond.regression.models import PointEstimate, estimate
 from decond.regression.observations import Aggregated, Direct, Observation, TaskTransformed, Transformed
 from decond.regression.posterior import Posterior
@@ -15,6 +16,7 @@ __all__ = [
     "Aggregated",
     "Direct",
     "FunctionPrior",
+    "MixturePosterior",
     "Observation",
     "PointEstimate",
     "Posterior",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_targets, check_choice
-from decond.linalg import Factor, LowRankPlusNoise, cholesky, multiply
+from decond.linalg import Factor, LowRankPlusNoise, add_to_diagonal, cholesky, multiply
 from decond.regression.linearization import Linearization
 from decond.regression.observations import Observation
 from decond.regression.posterior import FunctionPosterior, InducingPosterior, Posterior, WeightPosterior
@@ -64,8 +64,18 @@ def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np
     product = multiply(gram, transformation) if dense else (transformation.T @ gram).T  # K is symmetric
     inner = product if linear.shared is None else product - linear.shared
     evidence = multiply(transformation.T, inner) if dense else np.array(transformation.T @ inner)
+    if linear.sampling is not None:
+        averaged = averaged_variances(transformation, product)
+        add_to_diagonal(evidence, linear.sampling.variances(np.diagonal(gram), averaged))
     linear.add_noise(evidence)
     return cholesky(evidence, "MᵀKM + Σ"), product, inner
+
+
+def averaged_variances(transformation: Any, product: np.ndarray) -> np.ndarray:
+    """Return the diagonal of MᵀKM, given M and KM."""
+    if isinstance(transformation, np.ndarray):
+        return np.einsum("nm,nm->m", transformation, product)
+    return np.asarray(transformation.multiply(product).sum(axis=0)).ravel()
 
 
 def low_rank_evidence(gram: np.ndarray, linear: Linearization) -> LowRankPlusNoise:
@@ -79,7 +89,7 @@ def _cheapest_form(prior: Prior, points: np.ndarray, linear: Linearization) -> s
     sizes = {"function": linear.size}
     if linear.isotropic:
         sizes["inducing"] = linear.rank
-    if isinstance(prior, WeightPrior):
+    if isinstance(prior, WeightPrior) and linear.sampling is None:
         sizes["weight"] = prior.features.transform(points[:1]).shape[1]
     return min(sizes, key=lambda form: sizes[form])
 
@@ -87,6 +97,11 @@ def _cheapest_form(prior: Prior, points: np.ndarray, linear: Linearization) -> s
 def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
     if form == "weight" and not isinstance(prior, WeightPrior):
         raise ValueError(f'form="weight" needs a WeightPrior, but prior is a {type(prior).__name__}. Use "auto".')
+    if form == "weight" and linear.sampling is not None:
+        raise ValueError(
+            'form="weight" is not there for groups that are samples (sampled=True), whose noise depends on the '
+            'prior of f. Use form="auto".'
+        )
     if form == "inducing" and not linear.isotropic:
         raise ValueError(
             'form="inducing" needs the same independent noise for every target (Σ = σ²I), which this observation '

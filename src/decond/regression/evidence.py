@@ -10,6 +10,7 @@ import numpy as np
 
 from decond.autodiff import symmetric_gram_pullback
 from decond.linalg import (
+    add_to_diagonal,
     gaussian_log_density,
     gaussian_log_density_pullback,
     mirrored,
@@ -17,7 +18,13 @@ from decond.linalg import (
     symmetric_product,
     times_symmetric,
 )
-from decond.regression.conditioning import checked_data, condition, evidence_factor, low_rank_evidence
+from decond.regression.conditioning import (
+    averaged_variances,
+    checked_data,
+    condition,
+    evidence_factor,
+    low_rank_evidence,
+)
 from decond.regression.linearization import Gradient, Linearization
 from decond.regression.observations import Observation
 from decond.regression.priors import Prior, prior_mean
@@ -99,7 +106,7 @@ def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mea
     mean_bar = -(np.asarray(M.sum(axis=0)) @ residual_bar)
     if not linear.has_parameters:
         full = mirrored(G)
-        return value, np.asarray(M @ np.asarray(M @ full).T), mean_bar, linear.pullback(full)
+        return value, _gram_bar(linear, gram, KM, full), mean_bar, linear.pullback(full)
     MG = times_symmetric(M, G)
     gram_bar = symmetric_product(MG, M.T)
     M_bar = times_symmetric(np.add(KM, inner, out=inner), G)
@@ -107,6 +114,27 @@ def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mea
         M_bar -= residual_bar @ mean
     shared_bar = None if linear.shared is None else np.negative(MG, out=MG)
     return value, gram_bar, mean_bar, linear.pullback(G, linear.bridge(M_bar), shared_bar)
+
+
+def _gram_bar(linear: Linearization, gram: np.ndarray, KM: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """Return the adjoint of K for a fixed M: MGMᵀ, and what comes through noise that depends on K."""
+    M = linear.transformation
+    if linear.sampling is None:
+        return _sandwich(M, G)
+    averaged = averaged_variances(M, KM)
+    gram_diagonal_bar, averaged_bar = linear.sampling.pullback(np.diagonal(G), np.diagonal(gram), averaged)
+    inner = G.copy()
+    add_to_diagonal(inner, averaged_bar)
+    gram_bar = _sandwich(M, inner)
+    add_to_diagonal(gram_bar, gram_diagonal_bar)
+    return gram_bar
+
+
+def _sandwich(M: Any, G: np.ndarray) -> np.ndarray:
+    """Return M G Mᵀ for a dense or sparse M."""
+    if isinstance(M, np.ndarray):
+        return symmetric_product(multiply(M, G), M.T)
+    return np.asarray(M @ np.asarray(M @ G).T)
 
 
 def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:

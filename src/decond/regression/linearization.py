@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from decond.linalg import Factor, add_to_diagonal, cholesky, multiply, solve_pullback, transposed_times
 from decond.smoother import Smoother
 
-__all__ = ["FixedLinearization", "Linearization", "MediatedLinearization"]
+__all__ = ["FixedLinearization", "Linearization", "MediatedLinearization", "SamplingNoise"]
 
 Gradient = dict[str, Any]
 
@@ -24,6 +25,8 @@ class Linearization(abc.ABC):
 
     noise: Any
     shared: np.ndarray | None = None
+    sampling: "SamplingNoise | None" = None
+    """Noise that depends on the prior covariance of f: the part of Σ that `noise` does not have."""
     has_parameters = False
     """Whether M depends on parameters, so that its adjoint is worth computing."""
 
@@ -66,7 +69,7 @@ class Linearization(abc.ABC):
     @property
     def isotropic(self) -> bool:
         """Whether Σ = σ²I, which the forms with small matrices need."""
-        return np.ndim(self.noise) == 0 and self.shared is None
+        return np.ndim(self.noise) == 0 and self.shared is None and self.sampling is None
 
     @property
     def noise_covariance(self) -> np.ndarray:
@@ -93,9 +96,16 @@ class Linearization(abc.ABC):
 class FixedLinearization(Linearization):
     """M does not depend on parameters; Σ does so through `noise_pullback`."""
 
-    def __init__(self, transformation: Any, noise: Any, noise_pullback: Callable[[Any], Gradient]) -> None:
+    def __init__(
+        self,
+        transformation: Any,
+        noise: Any,
+        noise_pullback: Callable[[Any], Gradient],
+        sampling: "SamplingNoise | None" = None,
+    ) -> None:
         self._transformation = transformation
         self.noise = noise
+        self.sampling = sampling
         self._noise_pullback = noise_pullback
 
     @property
@@ -120,6 +130,45 @@ class FixedLinearization(Linearization):
     def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
         """Return the gradient of the noise parameters."""
         return self._noise_pullback(noise_bar)
+
+
+class SamplingNoise:
+    """Noise of targets that were measured at a random sample of x, when M only tells their distribution.
+
+    Column j of M holds the weights of the rows under the distribution of x that belongs to target j, so the prior
+    expects f to vary within it by v_j = Σ_i M_ij k_ii - (MᵀKM)_jj. The noise is `shares` v, shares (m, m): the
+    identity for targets measured at one unseen x each, smaller for averages. Where weights of both signs make v_j
+    negative it counts as zero.
+    """
+
+    def __init__(self, transformation: Any, shares: Any) -> None:
+        self.transformation, self.shares = transformation, sparse.csr_array(shares)
+
+    @classmethod
+    def of_groups(cls, averaging: Any, counts: np.ndarray) -> "SamplingNoise":
+        """Return the noise of averages over groups of which `counts` rows were drawn.
+
+        The variance of f in the group is estimated as v_j n_j / (n_j - 1), and the average of n_j rows has that
+        divided by n_j. A group of a single row takes the mean variance of the others.
+        """
+        several = counts > 1.0 + 1e-9
+        own = np.where(several, 1.0 / np.where(several, counts - 1.0, 1.0), 0.0)
+        shares = sparse.csr_array(sparse.diags_array(own))
+        if several.any() and not several.all():
+            shares = shares + sparse.csr_array(np.outer(~several, counts * own / several.sum()))
+        return cls(averaging, shares)
+
+    def variances(self, diagonal: np.ndarray, averaged: np.ndarray) -> np.ndarray:
+        """Return the variance of every target, from diag K and diag MᵀKM."""
+        return self.shares @ np.maximum(self._within(diagonal, averaged), 0.0)
+
+    def pullback(self, bar: np.ndarray, diagonal: np.ndarray, averaged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the adjoints of diag K and of diag MᵀKM, given that of the variances."""
+        within_bar = np.where(self._within(diagonal, averaged) > 0.0, self.shares.T @ bar, 0.0)
+        return self.transformation @ within_bar, -within_bar
+
+    def _within(self, diagonal: np.ndarray, averaged: np.ndarray) -> np.ndarray:
+        return self.transformation.T @ diagonal - averaged
 
 
 class MediatedLinearization(Linearization):

@@ -15,12 +15,14 @@ from decond.autodiff import gram_pullback, symmetric_gram_pullback
 from decond.checks import as_labels, as_rows, as_weights, check_choice, check_same_length, frozen
 from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
+from decond.linalg import add_to_diagonal
 from decond.parameters import Parametrized, nonnegative, parameter, positive
 from decond.regression.linearization import (
     FixedLinearization,
     Gradient,
     Linearization,
     MediatedLinearization,
+    SamplingNoise,
 )
 from decond.smoother import Smoother
 
@@ -88,10 +90,11 @@ class Direct(Observation):
 
 
 class Transformed(Observation):
-    """z̃ = Mᵀ f(x) + noise with given M (n, m) and Σ = `noise_covariance` + `noise`² I (Table C.1).
+    """z̃ = Mᵀ f(x) + noise with given M (n, m) and Σ = `scale` · `noise_covariance` + `noise`² I (Table C.1).
 
-    `noise_covariance` is a number, a vector (a diagonal) or a matrix (m, m); None is zero. `noise` is a standard
-    deviation that can be learned.
+    `noise_covariance` is a number, a vector (a diagonal) or a matrix (m, m); None is zero. Where it is known only up
+    to a factor, `scale` can be learned; so can `noise`, a standard deviation. With `sampled` each target was
+    measured at one unseen x, of which column j of M tells the distribution (see `SamplingNoise`).
 
     >>> Transformed([0.0, 1.0], [[1.0], [2.0]], noise=0.5).linearize().noise_covariance
     array([[0.25]])
@@ -100,6 +103,8 @@ class Transformed(Observation):
     transformation: Any
     noise_covariance: Any = None
     noise: Any = parameter(default=0.0, constraint=nonnegative)
+    scale: Any = parameter(default=1.0, constraint=positive)
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         """Check shapes and that some noise was given."""
@@ -127,13 +132,19 @@ class Transformed(Observation):
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return M and Σ."""
-        noise = self.noise_covariance + (
-            self.noise**2 * np.eye(self.size) if np.ndim(self.noise_covariance) == 2 else self.noise**2
-        )
-        return FixedLinearization(self.transformation, noise, self._pull)
+        noise = self.scale * self.noise_covariance
+        if np.ndim(noise) == 2:
+            add_to_diagonal(noise, self.noise**2)
+        else:
+            noise = noise + self.noise**2
+        sampling = SamplingNoise(self.transformation, sparse.eye_array(self.size)) if self.sampled else None
+        return FixedLinearization(self.transformation, noise, self._pull, sampling)
 
     def _pull(self, noise_bar: Any) -> Gradient:
-        return {"noise": 2.0 * self.noise * _trace(noise_bar)}
+        trace = _trace(noise_bar)
+        parts = (trace, np.diagonal(noise_bar) if np.ndim(noise_bar) else None, noise_bar)
+        scale_bar = np.sum(parts[np.ndim(self.noise_covariance)] * self.noise_covariance)
+        return {"noise": 2.0 * self.noise * trace, "scale": float(scale_bar)}
 
 
 class Aggregated(Observation):
@@ -142,6 +153,11 @@ class Aggregated(Observation):
     `weights` (positive, one for each row) make weighted averages; they are scaled to sum to one in each group.
     Two noises, both standard deviations: `noise` of each average and `individual_noise` of each row, which
     averages out: Σ = diag(noise² + individual_noise² Σ_i w_ij²).
+
+    With `sampled` the rows of a group are a random sample of what its value averages over (a few readings of a day, a
+    few pixels of a cell), so that their average of f differs from the group's by chance: each target then has the
+    variance of a sample mean as well, as the prior of f tells it (see `SamplingNoise`). `repeats` says of how many
+    measurements each target is the mean, in the order of the labels: noise² is divided by it.
 
     >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
     >>> daily.linearize().transformation.toarray()
@@ -154,11 +170,15 @@ class Aggregated(Observation):
     noise: Any = parameter(default=0.1, constraint=positive)
     individual_noise: Any = parameter(default=0.0, constraint=nonnegative)
     weights: Any = None
+    sampled: bool = False
+    repeats: Any = None
 
     def __post_init__(self) -> None:
         """Check groups and weights."""
         super().__post_init__()
         groups = as_labels(self.groups, "groups", len(self.x), "x")
+        if groups.dtype == object and len({isinstance(label, str) for label in groups}) > 1:
+            raise TypeError("groups has text and numbers as labels, which have no order. Convert all to text.")
         weights = as_weights(self.weights, "weights", len(self.x), "x")
         if np.any(weights <= 0):
             raise ValueError(
@@ -167,6 +187,13 @@ class Aggregated(Observation):
             )
         object.__setattr__(self, "groups", frozen(groups))
         object.__setattr__(self, "weights", frozen(weights))
+        repeats = np.ones(self.size) if self.repeats is None else self.repeats
+        repeats = as_weights(repeats, "repeats", self.size, self.partner)
+        if np.any(repeats <= 0):
+            raise ValueError(
+                f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more."
+            )
+        object.__setattr__(self, "repeats", frozen(repeats))
 
     @property
     def labels(self) -> np.ndarray:
@@ -190,13 +217,14 @@ class Aggregated(Observation):
         shape = (len(self.x), len(labels))
         transformation = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
         spread = np.bincount(index, shares**2)
-        noise = self.noise**2 + self.individual_noise**2 * spread
-        return FixedLinearization(transformation, noise, functools.partial(self._pull, spread))
+        noise = self.noise**2 / self.repeats + self.individual_noise**2 * spread
+        sampling = SamplingNoise.of_groups(transformation, 1.0 / spread) if self.sampled else None
+        return FixedLinearization(transformation, noise, functools.partial(self._pull, spread), sampling)
 
     def _pull(self, spread: np.ndarray, noise_bar: Any) -> Gradient:
         diagonal = np.diagonal(noise_bar)
         return {
-            "noise": 2.0 * self.noise * diagonal.sum(),
+            "noise": 2.0 * self.noise * (diagonal / self.repeats).sum(),
             "individual_noise": 2.0 * self.individual_noise * (diagonal @ spread),
         }
 
@@ -205,13 +233,16 @@ class Aggregated(Observation):
         index = z.keys() if isinstance(z, dict) else getattr(z, "index", None)
         if index is None or callable(index) or (not isinstance(z, dict) and list(index) == list(range(len(z)))):
             return z
-        missing = [label for label in self.labels if label not in index]
-        if missing or len(index) != self.size:
+        known = np.empty(len(index), dtype=object)
+        known[:] = list(index)
+        rows = {label: i for i, label in enumerate(as_labels(known, "the labels of z", len(index), "z").tolist())}
+        if set(rows) != set(self.labels.tolist()) or len(index) != self.size:
             raise ValueError(
                 f"z is labeled by {list(index)[:5]}, but groups has the labels {list(self.labels)[:5]}; every label "
                 "of groups needs exactly one target. Use the same labels, or give a plain array in sorted order."
             )
-        return np.array([z[label] for label in self.labels])
+        values = list(z.values()) if isinstance(z, dict) else np.asarray(z)
+        return np.array([values[rows[label]] for label in self.labels.tolist()])
 
 
 class TaskTransformed(Observation):

@@ -1,0 +1,115 @@
+"""`decond fit`: tables in; a model, a picture and a readable summary out."""
+
+import warnings
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from decond.cli.console import console, progress_bar, say_wrote, wrong_input
+from decond.cli.jobs import Job, Request, prepare
+from decond.cli.summary import summarize
+
+__all__ = ["command"]
+
+
+class Uncertainty(StrEnum):
+    """The two kinds of error bars."""
+
+    honest = "honest"
+    plain = "plain"
+
+
+def command(
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Tables as .csv, .tsv or .parquet: PAIRS (x and y) and TASK (y and z); with --sparse a single one.",
+            metavar="PAIRS [TASK]",
+        ),
+    ],
+    x: Annotated[list[str], typer.Option("--x", help="Column of x in the first table; repeat for several.")],
+    z: Annotated[str, typer.Option("--z", help="Column of the target z.")],
+    y: Annotated[
+        list[str] | None, typer.Option("--y", help="Column of the mediator y, in both tables; repeat for several.")
+    ] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="The numbers in --y are labels (names).")] = False,
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate", help="z is the mean over all rows of the first table with the same y.")
+    ] = False,
+    sparse: Annotated[
+        bool, typer.Option("--sparse", help="One large table with x and z, summarized by a few points.")
+    ] = False,
+    inducing: Annotated[
+        int | None, typer.Option(min=1, help="With --sparse: how many points; 100 by default.")
+    ] = None,
+    uncertainty: Annotated[
+        Uncertainty | None,
+        typer.Option(help="Error bars: honest (the default), or plain (the paper's formulas exactly)."),
+    ] = None,
+    restarts: Annotated[
+        int | None, typer.Option(min=0, help="Further starts of the search; 4 by default, 0 with --sparse.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write the model; a picture goes beside it.")
+    ] = Path("model.decond"),
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+) -> None:
+    """Learn z as a function of x from tables in which they never stand together.
+
+    Two tables that share a mediator y:
+        decond fit pairs.csv task.csv --x wind --y pressure --z power
+
+    Means of groups (hours in the first table, one mean a day in the second):
+        decond fit hours.csv days.csv --x wind --y day --z power --aggregate
+
+    One large table:
+        decond fit table.csv --x wind --x height --z power --sparse
+    """
+    bars = None if uncertainty is None else uncertainty.value
+    request = Request(tables, x, y or [], z, labels, aggregate, sparse, inducing, bars, restarts, seed)
+    with wrong_input():
+        picture = _check_output(output)
+        job = prepare(request)
+        caught = _fit(job)
+        summary = summarize(job, caught)
+        _write(job, output, picture)
+    if json:
+        console.print_json(data={**asdict(summary), "model": str(output), "picture": str(picture)})
+        return
+    for part in summary.parts():
+        console.print(part, markup=False, highlight=False)
+    say_wrote(output, picture)
+
+
+def _check_output(output: Path) -> Path:
+    """Return where the picture goes; raise if the model cannot be written."""
+    if output.is_dir():
+        raise IsADirectoryError(f"{output} is a folder. Give a file: --output {output / 'model.decond'}")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"the folder {output.parent} does not exist. Make it first, or give another place.")
+    if output.suffix == ".png":
+        raise ValueError(f"{output} would be the picture's place. Call the model {output.with_suffix('.decond')}.")
+    return output.with_suffix(".png")
+
+
+def _fit(job: Job) -> list[str]:
+    """Fit, with a bar on a terminal, and return what was warned of (the summary speaks of bounds in words)."""
+    from decond.learning import BoundWarning
+
+    with warnings.catch_warnings(record=True) as caught, progress_bar(f"fitting {job.words}") as report:
+        warnings.simplefilter("always", UserWarning)
+        job.estimator.fit(**job.data, progress=report)
+    texts = (str(warning.message) for warning in caught if not issubclass(warning.category, BoundWarning))
+    return list(dict.fromkeys(texts))
+
+
+def _write(job: Job, output: Path, picture: Path) -> None:
+    from decond.io import save
+    from decond.plotting import plot_model
+
+    save(job.estimator, output)
+    plot_model(job.estimator, job.x, job.request.z, job.z_of_rows).savefig(picture, dpi=120)

@@ -1,0 +1,85 @@
+"""`decond predict`: a fitted model and a table give a table with mean and standard deviation."""
+
+import inspect
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from decond.cli.console import errors, say_wrote, wrong_input
+from decond.tables import Table, TableError, check_output, read_table, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["command"]
+
+ADDED = ("mean", "sd")
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A model that `decond fit` or decond.save wrote.")],
+    table: Annotated[Path, typer.Argument(help="A table (.csv, .tsv or .parquet) with the columns of x.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format: .csv, .tsv, .parquet.")
+    ] = Path("predictions.csv"),
+) -> None:
+    """Predict z for every row of a table, with its standard deviation.
+
+    The output has the columns of the table and two more: mean and sd.
+
+    Example: decond predict model.decond new.csv --output predictions.csv
+    """
+    with wrong_input():
+        check_output(output)
+        given = read_table(table)
+        given.check_length(1, "predicting")
+        _check_names_are_free(given)
+        estimator = _load(model)
+        x = given.numbers(_columns(estimator, given))
+        write_table(_with_predictions(given, estimator, x, output), output)
+    say_wrote(output)
+
+
+def _load(path: Path) -> Any:
+    """Return a model; what loading warns of is said plainly."""
+    from decond.io import load
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        estimator = load(path)
+    for warning in caught:
+        errors.print(f"Warning: {warning.message}", style="yellow", markup=False, soft_wrap=True)
+    return estimator
+
+
+def _columns(estimator: Any, table: Table) -> list[str]:
+    """Return the names of the columns that the model was fitted on."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        return [str(name) for name in names]
+    if len(table.frame.columns) == estimator.n_features_in_:
+        return [str(name) for name in table.frame.columns]
+    raise TableError(
+        f"the model was fitted on {estimator.n_features_in_} columns without names, and {table.name} has "
+        f"{len(table.frame.columns)}. Give a table with exactly these columns, in the same order."
+    )
+
+
+def _check_names_are_free(table: Table) -> None:
+    for name in ADDED:
+        if name in table.frame.columns:
+            raise TableError(
+                f"{table.name} has a column {name!r} already; rename it, since predictions are called so."
+            )
+
+
+def _with_predictions(table: Table, estimator: Any, x: "pd.DataFrame", output: Path) -> "pd.DataFrame":
+    """Return the table with its predictions; cells of text files pass as they are from one text file to another."""
+    frame = table.typed() if output.suffix in (".parquet", ".pq") else table.frame
+    if "return_std" in inspect.signature(estimator.predict).parameters:
+        mean, std = estimator.predict(x, return_std=True)
+        return frame.assign(mean=mean, sd=std)
+    errors.print(f"{type(estimator).__name__} has no error bars, so there is no column 'sd'.", markup=False)
+    return frame.assign(mean=estimator.predict(x))

@@ -1,0 +1,28 @@
+"""Estimators with scikit-learn's conventions: `fit`, `predict`, parameters stored untouched.
+
+`TaskTransformedGP` (two tables that share a mediator), `AggregateGP` (means of groups), `TransformedGP` (known
+weights), `SparseGP` (one large table), `InstrumentalVariablesGP`, `TaskTransformedRidge`, `DirectGP` (ordinary
+regression), and what to compare with: `CascadeGP`, `ImputeGP`, `EcologicalGP`.
+"""
+
+from decond.estimators.aggregate import AggregateGP
+from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
+from decond.estimators.direct import DirectGP
+from decond.estimators.instruments import InstrumentalVariablesGP
+from decond.estimators.ridge import TaskTransformedRidge
+from decond.estimators.sparse import SparseGP
+from decond.estimators.task_transformed import TaskTransformedGP
+from decond.estimators.transformed import TransformedGP
+
+__all__ = [
+    "AggregateGP",
+    "CascadeGP",
+    "DirectGP",
+    "EcologicalGP",
+    "ImputeGP",
+    "InstrumentalVariablesGP",
+    "SparseGP",
+    "TaskTransformedGP",
+    "TaskTransformedRidge",
+    "TransformedGP",
+]

@@ -1,0 +1,305 @@
+"""What every estimator shares: scikit-learn's conventions, units of the targets, answers from one posterior."""
+
+import dataclasses
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from decond.checks import as_number, as_rows, check_choice
+from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
+from decond.estimators.ensemble import Ensemble, averaged, single
+from decond.features.base import as_kernel
+from decond.learning import FitResult, HyperparameterSample, Model, maximize_evidence, sample_hyperparameters, select
+from decond.regression import FunctionPrior, Observation
+
+__all__ = ["IndirectRegressor", "PosteriorRegressor"]
+
+UNCERTAINTIES = ("honest", "plain")
+MEANS = ("constant", "zero")
+
+
+class IndirectRegressor(RegressorMixin, BaseEstimator):
+    """Base of all estimators: remembers columns, and refuses others at prediction."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that there may be several target columns."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _remember_columns(self, x: Any, name: str) -> np.ndarray:
+        """Return x as rows, and keep the number and names of its columns."""
+        rows = as_rows(x, name, labels=True)
+        self.n_features_in_ = rows.shape[1]
+        names = _column_names(x)
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return rows
+
+    def _known_columns(self, x: Any) -> np.ndarray:
+        """Return x as rows with the columns that the model was fitted on."""
+        check_is_fitted(self)
+        names, known = _column_names(x), getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and list(names) != list(known):
+            raise ValueError(
+                f"x has the columns {list(names)}, but the model was fitted on {list(known)}; feature names should "
+                "match those that were passed during fit, in the same order."
+            )
+        rows = as_rows(x, "x", labels=True)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input. Give the same columns as in fit, in the same order."
+            )
+        return rows
+
+    def _fitted_columns(self) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        return {"n_features_in": self.n_features_in_, "feature_names_in": None if names is None else list(names)}
+
+    def _restore_columns(self, state: dict[str, Any]) -> None:
+        self.n_features_in_ = state["n_features_in"]
+        if state["feature_names_in"] is not None:
+            self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+
+
+class PosteriorRegressor(IndirectRegressor):
+    """Base of the Gaussian-process estimators: every answer is a view of `posterior_`.
+
+    Fitted attributes: `posterior_` (of the centered targets), `offset_` (what was subtracted), `scale_` (what they
+    were divided by; one unless there are several target columns), `kernel_` and `noise_` (learned), `fit_result_`.
+    """
+
+    noise: Any
+    mean: str
+    uncertainty: str
+    n_restarts: int
+    seed: int
+    offset_: Any
+    scale_: Any
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Return E[f] at the rows of X; also the standard deviation of f, or its covariance between the rows.
+
+        The noise of single measurements is not in them: they tell how well f itself is known.
+        """
+        rows = self._known_columns(X)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
+        mean = self.posterior_.mean(rows) * self.scale_ + self.offset_
+        if return_std:
+            std = self.posterior_.std(rows)
+            std = std[:, None] if std.ndim < mean.ndim else std
+            return mean, np.broadcast_to(std * self.scale_, mean.shape).copy()
+        if return_cov:
+            covariance = self.posterior_.covariance(rows)
+            covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
+            return mean, covariance * np.square(self.scale_)
+        return mean
+
+    def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
+        """Return n joint draws of f at the rows of X: (n, q), or (n, q, t) for several targets."""
+        rows = self._known_columns(X)
+        return self.posterior_.sample(rows, n, seed) * self.scale_ + self.offset_
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of every target, predicted from the others (noise included)."""
+        check_is_fitted(self)
+        mean, variance = self.posterior_.leave_one_out()
+        deviation = np.sqrt(variance)
+        deviation = deviation[:, None] if deviation.ndim < mean.ndim else deviation
+        return mean * self.scale_ + self.offset_, np.broadcast_to(deviation * self.scale_, mean.shape).copy()
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the log evidence of the targets at the learned hyperparameters."""
+        check_is_fitted(self)
+        rows = len(self.ensemble_.z)
+        return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))
+
+    def resolution(self) -> float:
+        """Return how much f varies within what a target averages over, in units of its error bar.
+
+        Well above one, the model tells rows apart that share a group or a mediator value. Below one it says no more
+        than the targets themselves do: then deconditioning does not help, and a regression on E[x | y] does as well.
+        """
+        check_is_fitted(self)
+        model = self._heaviest_model()
+        M = model.observation.linearize().transformation
+        x = self.posterior_.prior.covariance.points(model.observation.x, "x")
+        mean, std = self.posterior_.mean(x), self.posterior_.std(x)
+        within = np.maximum(M.T @ mean**2 - (M.T @ mean) ** 2, 0.0)
+        return float(np.sqrt(np.mean(within)) / np.sqrt(np.mean(std**2)))
+
+    def _heaviest_model(self) -> Model:
+        heaviest = max(self.ensemble_.members, key=lambda member: member.center)
+        return self.ensemble_.models[heaviest.model].with_values(heaviest.values)
+
+    def _centered(self, z: np.ndarray, own_units: bool) -> np.ndarray:
+        """Return the targets less their mean; several columns are scaled to unit mean square if units are ours."""
+        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.uncertainty, "uncertainty", UNCERTAINTIES)
+        flat = z.ndim == 1
+        offset = z.mean(axis=0) if self.mean == "constant" else np.zeros(z.shape[1:])
+        centered = z - offset
+        constant = np.abs(centered).max(axis=0) <= 1e-12 * np.abs(z).max(axis=0)
+        centered = np.where(constant, 0.0, centered)  # what is left of equal targets is rounding
+        scale = np.ones(z.shape[1:])
+        if own_units and z[0].size > 1:
+            scale = np.where(constant, 1.0, np.sqrt(np.mean(centered**2, axis=0)))
+        self.offset_, self.scale_ = (float(offset), float(scale)) if flat else (offset, scale)
+        return centered / self.scale_
+
+    def _starting_noise(self, z: np.ndarray, given: bool) -> float:
+        """Return the noise to use or to start from: as given together with a kernel, or from the data."""
+        if self.noise is None:
+            return noise_start(z)
+        noise = as_number(self.noise, "noise", minimum=0.0, strict=True, remedy="It is a standard deviation of z.")
+        return noise if given else noise_start(z)
+
+    def _chosen_kernel(
+        self, kernel: Any, x: np.ndarray, z: np.ndarray, trend: bool = True, gain: float = 1.0, name: str = "kernel"
+    ) -> KernelChoice:
+        """Return the kernel that was given, or the default one for this kind of error bars.
+
+        `gain` is the variance that the targets would have if f had unit variance.
+        """
+        if kernel is not None:
+            return KernelChoice(as_kernel(kernel, name))
+        variance = deviation_of(z) ** 2 / gain
+        if self.uncertainty == "plain":
+            return plain_kernel(x, variance, learn_variance=True)
+        return smooth_kernel(x, variance, trend)
+
+    def _learn(
+        self,
+        model: Model,
+        z: np.ndarray,
+        choice: KernelChoice,
+        extra: "Extra",
+        progress: Any = None,
+        look_around: bool = True,
+    ) -> tuple[FitResult, HyperparameterSample]:
+        """Maximize the evidence and, for honest error bars, look around the optimum."""
+        free = _free(model, choice, extra)
+        variables = select(
+            model, free, extra.tied, {**choice.bounds, **extra.bounds}, {**choice.hyperpriors, **extra.hyperpriors}
+        )
+        restarts = self.n_restarts if extra.restarts is None else extra.restarts
+        result = maximize_evidence(model, z, variables, restarts, self.seed, progress=progress, quiet=extra.quiet)
+        if self.uncertainty == "plain" or not look_around:
+            return result, HyperparameterSample((result.parameters,), np.ones(1))
+        return result, sample_hyperparameters(result, z, variables, seed=self.seed)
+
+    def _conclude(
+        self, fits: list[tuple[FitResult, HyperparameterSample]], z: np.ndarray, evaluations: int = 0
+    ) -> Self:
+        """Keep what was learned and build the posterior; `evaluations` were spent on searches before."""
+        results = [result for result, _ in fits]
+        total = evaluations + sum(result.evaluations for result in results)
+        best = max(results, key=lambda result: max(result.starts))
+        best = dataclasses.replace(best, evaluations=total)
+        return self._set_ensemble(averaged(results, [sample for _, sample in fits], z), best)
+
+    def _learn_or_use(
+        self, observation: Observation, z: np.ndarray, choice: KernelChoice, optimize: bool, progress: Any
+    ) -> Self:
+        """Learn the kernel and the noises that are there, for an observation with a fixed M; or use all as given."""
+        model = Model(FunctionPrior(choice.kernel), observation)
+        if not optimize:
+            return self._use_as_given(model, z)
+        values = model.values()
+        noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
+        paths = [path for path in noises if values.get(path)]
+        extra = Extra(paths, bounds={path: noise_range(z) for path in paths} if choice.free is not None else None)
+        return self._conclude([self._learn(model, z, choice.under("prior.kernel."), extra, progress)], z)
+
+    def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
+        """Build the posterior without learning anything."""
+        return self._set_ensemble(single(model, z), None)
+
+    def _set_ensemble(self, ensemble: Ensemble, result: FitResult | None) -> Self:
+        self.ensemble_, self.fit_result_ = ensemble, result
+        self.posterior_ = ensemble.posterior()
+        model = self._heaviest_model()
+        self.kernel_ = model.prior.covariance
+        self.noise_ = model.values()["observation.noise"]
+        return self
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what makes a fresh estimator a fitted one, as plain data."""
+        check_is_fitted(self)
+        result = self.fit_result_
+        summary = None
+        if result is not None:
+            names = [name for name in FitResult.__dataclass_fields__ if name != "model"]
+            summary = {name: getattr(result, name) for name in names}
+        return {
+            **self._fitted_columns(),
+            "offset": self.offset_,
+            "scale": self.scale_,
+            "ensemble": self.ensemble_.state(),
+            "fit_result": summary,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take up a state that `_fitted_state` returned."""
+        self._restore_columns(state)
+        self.offset_, self.scale_ = state["offset"], state["scale"]
+        ensemble, summary = Ensemble.from_state(state["ensemble"]), state["fit_result"]
+        result = None
+        if summary is not None:
+            lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
+            result = FitResult(**{**summary, **lists, "model": ensemble.models[0]})
+        self._set_ensemble(ensemble, result)
+
+
+class Extra:
+    """What the observation adds to the parameters of a kernel choice when a model is learned."""
+
+    def __init__(
+        self,
+        free: Any = (),
+        tied: Any = (),
+        bounds: Any = None,
+        hyperpriors: Any = None,
+        restarts: int | None = None,
+    ) -> None:
+        self.free, self.tied, self.restarts = tuple(free), tuple(tied), restarts
+        self.quiet = tuple(path for path in self.free if path.endswith("noise"))  # it may well be next to nothing
+        self.bounds, self.hyperpriors = dict(bounds or {}), dict(hyperpriors or {})
+
+
+def noise_range(z: np.ndarray) -> tuple[float, float]:
+    """Return the range in which a noise is searched."""
+    return NOISES[0] * deviation_of(z), NOISES[1] * deviation_of(z)
+
+
+def noise_start(z: np.ndarray) -> float:
+    """Return where the search for a noise starts."""
+    return NOISE_START * deviation_of(z)
+
+
+def deviation_of(z: np.ndarray) -> float:
+    """Return the root mean square of centered targets; one if they are all equal."""
+    deviation = float(np.sqrt(np.mean(np.square(z))))
+    return deviation if deviation > 1e-12 * max(float(np.abs(z).max(initial=0.0)), 1e-300) else 1.0
+
+
+def _free(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
+    """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation."""
+    kernel = (
+        [path for path in model.values() if path.startswith("prior.kernel.")] if choice.free is None else choice.free
+    )
+    return [*kernel, *extra.free]
+
+
+def _column_names(x: Any) -> np.ndarray | None:
+    """Return the column names of a frame if all are text, else None."""
+    columns = getattr(x, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.array(list(columns), dtype=object)

@@ -1,0 +1,146 @@
+"""What is used where the user leaves something open: kernels, starts, ranges and hyperpriors from the data.
+
+Kernels are in the units of the data. Instead of rescaling columns, lengthscales start from each column's own spread
+and variances from that of the targets, which comes to the same.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decond.kernels import RBF, Categorical, Linear, Matern32
+from decond.kernels.base import Kernel
+from decond.learning import LogNormal
+
+__all__ = ["KernelChoice", "label_columns", "plain_kernel", "smooth_kernel", "spread"]
+
+SMOOTHNESS = 2.0
+"""Lengthscales are expected around this many standard deviations of their column."""
+
+TREND = 0.3
+"""The variance of the linear trend is expected around this share of that of the targets."""
+
+LENGTHSCALES = (0.05, 100.0)
+VARIANCES = (1e-3, 1e3)
+NOISES = (1e-3, 3.0)
+"""Ranges that are searched, relative to the spread of a column, the variance and the deviation of the targets."""
+
+NOISE_START = 0.3
+"""Where the search for the noise starts, relative to the deviation of the targets."""
+
+
+class KernelChoice(NamedTuple):
+    """A kernel with the ranges and hyperpriors of its parameters by path, and the path of its amplitude."""
+
+    kernel: Kernel
+    amplitude: str | None = None
+    bounds: Mapping[str, tuple[Any, Any]] = MappingProxyType({})
+    hyperpriors: Mapping[str, LogNormal] = MappingProxyType({})
+    free: tuple[str, ...] | None = None
+    """Which parameters are learned; None is all of them."""
+
+    def under(self, prefix: str) -> "KernelChoice":
+        """Return the same choice with a prefix before every path."""
+        return KernelChoice(
+            self.kernel,
+            None if self.amplitude is None else prefix + self.amplitude,
+            {prefix + path: value for path, value in self.bounds.items()},
+            {prefix + path: value for path, value in self.hyperpriors.items()},
+            None if self.free is None else tuple(prefix + path for path in self.free),
+        )
+
+
+def label_columns(rows: np.ndarray) -> list[int]:
+    """Return which columns hold labels: text, whole numbers beyond float64, or anything that is not a number."""
+    if rows.dtype.kind == "f":
+        return []
+    return [j for j, column in enumerate(rows.T) if not all(map(_is_number, column))]
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, float | np.floating) or (isinstance(item, int | np.integer) and abs(int(item)) <= 2**53)
+
+
+def numeric_columns(rows: np.ndarray) -> list[int]:
+    """Return the columns that hold numbers."""
+    labels = label_columns(rows)
+    return [j for j in range(rows.shape[1]) if j not in labels]
+
+
+def spread(rows: np.ndarray, columns: list[int] | None = None) -> np.ndarray:
+    """Return the standard deviation of each column; a column that never changes gets one."""
+    values = (rows if columns is None else rows[:, columns]).astype(np.float64)
+    deviation = values.std(axis=0)
+    moves = deviation > 1e-12 * np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+    return np.where(moves, deviation, 1.0)
+
+
+def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:
+    """Return the default covariance of f: smooth variation, plus (if `trend`) a linear one, plus an effect of labels.
+
+    The smooth part is Matern-3/2 with a lengthscale for each column, log-normal around twice the column's spread;
+    the trend is linear about the column's mean, its variance log-normal too.
+    """
+    numeric, labels = numeric_columns(x), label_columns(x)
+    pick = numeric if labels else None
+    parts: list[Kernel] = []
+    if numeric:
+        scale = spread(x, numeric)
+        center = x[:, numeric].astype(np.float64).mean(axis=0)
+        parts += [variance * _on(Matern32(SMOOTHNESS * scale), pick)]
+        if trend:
+            parts += [(TREND * variance) * _on(Linear(scale, center), pick)]
+    if labels:
+        parts += [variance * Categorical().on(labels)]
+    kernel = parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+    return _described(kernel, parts, variance, bool(numeric), trend)
+
+
+def _described(kernel: Kernel, parts: list[Kernel], variance: float, smooth: bool, trend: bool) -> KernelChoice:
+    """Return paths, ranges and hyperpriors of a sum of scaled parts, flattened into nested sums by ``+``."""
+    prefixes = _prefixes(len(parts))
+    within = (VARIANCES[0] * variance, VARIANCES[1] * variance)
+    bounds: dict[str, tuple[Any, Any]] = {prefix + "variance": within for prefix in prefixes}
+    hyperpriors = {}
+    free = [prefix + "variance" for prefix in prefixes]
+    if smooth:
+        inner = parts[0].kernel  # type: ignore[attr-defined]
+        path = prefixes[0] + ("kernel.kernel.lengthscale" if hasattr(inner, "columns") else "kernel.lengthscale")
+        scale = getattr(inner, "kernel", inner).lengthscale / SMOOTHNESS
+        bounds[path] = (LENGTHSCALES[0] * scale, LENGTHSCALES[1] * scale)
+        hyperpriors[path] = LogNormal(SMOOTHNESS * scale, 1.0)
+        if trend:
+            hyperpriors[prefixes[1] + "variance"] = LogNormal(TREND * variance, 1.5)
+        free.append(path)
+    return KernelChoice(kernel, prefixes[0] + "variance", bounds, hyperpriors, tuple(free))
+
+
+def _prefixes(count: int) -> list[str]:
+    """Return the paths of the parts of ``a + b + c``, which nests as ``(a + b) + c``."""
+    if count == 1:
+        return [""]
+    first = [f"parts.0.{path}" for path in _prefixes(count - 1)]
+    return [*first, "parts.1."]
+
+
+def plain_kernel(rows: np.ndarray, variance: float, learn_variance: bool = False) -> KernelChoice:
+    """Return the paper's kernel in the units of the data: Gaussian, categorical for labels.
+
+    The paper's variances are fixed; of a function that is seen directly or through known weights it can be learned.
+    """
+    numeric, labels = numeric_columns(rows), label_columns(rows)
+    if not numeric:
+        return KernelChoice(variance * Categorical(), free=("variance",) if learn_variance else ())
+    scale = spread(rows, numeric)
+    path = "kernel.parts.0.kernel.lengthscale" if labels else "kernel.lengthscale"
+    gaussian = RBF(scale).on(numeric) * Categorical().on(labels) if labels else RBF(scale)
+    bounds: dict[str, tuple[Any, Any]] = {path: (LENGTHSCALES[0] * scale, LENGTHSCALES[1] * scale)}
+    if learn_variance:
+        bounds["variance"] = (VARIANCES[0] * variance, VARIANCES[1] * variance)
+    return KernelChoice(variance * gaussian, bounds=bounds, free=tuple(bounds))
+
+
+def _on(kernel: Kernel, columns: list[int] | None) -> Kernel:
+    return kernel if columns is None else kernel.on(columns)

@@ -1,0 +1,56 @@
+"""Ordinary regression, z = f(x) + noise, with the same defaults and error bars as its indirect relatives."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from decond.estimators.base import PosteriorRegressor
+from decond.regression import Direct
+
+__all__ = ["DirectGP"]
+
+
+class DirectGP(PosteriorRegressor):
+    """A Gaussian process of one table, z = f(x) + noise: what the indirect models are measured against.
+
+    Parameters:
+        kernel: the covariance of f in the units of the data; None chooses from the data.
+        noise: σ, the standard deviation of the noise; learning starts from it where a kernel is given.
+        mean, uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
+
+    >>> x = np.linspace(0, 6, 60)[:, None]
+    >>> z = np.sin(x[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    >>> DirectGP().fit(x, z).predict([[0.0], [1.5]]).round(0) + 0.0
+    array([0., 1.])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        noise: float | None = 0.1,
+        mean: str = "constant",
+        uncertainty: str = "honest",
+        optimize: bool = True,
+        n_restarts: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.mean = mean
+        self.uncertainty = uncertainty
+        self.optimize = optimize
+        self.n_restarts = n_restarts
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, progress: Any = None) -> Self:
+        """Learn from rows X and targets y: (n,), or (n, t)."""
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        z = self._centered(np.asarray(y, dtype=np.float64), self.kernel is None)
+        noise = self._starting_noise(z, self.kernel is not None or not self.optimize)
+        choice = self._chosen_kernel(self.kernel, X, z)
+        return self._learn_or_use(Direct(X, noise), z, choice, self.optimize, progress)
+
+    def _known_columns(self, x: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, x, reset=False, dtype=np.float64)

@@ -1,0 +1,79 @@
+"""What the pairs alone tell of a mediator: weights M and covariance C of E[f(X) | y], for honest error bars.
+
+The paper ties the smoothness of x given y to the noise of the targets. Here it is chosen from the pairs, by the
+leave-one-out loss of the conditional embedding, for two descriptions of the mediator: y itself, and its estimate
+m(y) = E[x | y], which is better where the mediator bends sharply.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from decond.estimators.defaults import label_columns, numeric_columns, spread
+from decond.kernels import Categorical, Matern32
+from decond.kernels.base import Kernel
+from decond.learning.conditional import ConditionalGrid
+from decond.smoother import Smoother
+
+__all__ = ["Mediation", "Transformation", "descriptions"]
+
+SMOOTHNESSES = 2.0 ** np.arange(-5.0, 4.0)
+"""Lengthscales of the mediator that are tried, relative to the spread of its columns."""
+
+RIDGES = 10.0 ** np.linspace(-3.0, 1.0, 9)
+"""Ridges ρ that are tried: the variance of k(x, ·) given y, relative to that of E[k(x, ·) | y]."""
+
+MOST_PAIRS = 500
+"""Pairs that the choice is made on; of more, a random part."""
+
+
+class Transformation(NamedTuple):
+    """M (n, m) and C (m, m): E[f(X) | ỹ] = Mᵀ f(x) plus an error with covariance C, per unit variance of f."""
+
+    weights: np.ndarray
+    covariance: np.ndarray
+
+
+class Mediation:
+    """One description u of the mediator at pairs and at task rows, with the smoothness that fits the pairs best."""
+
+    def __init__(self, pairs: np.ndarray, task: np.ndarray, seed: int) -> None:
+        self.pairs, self.task = pairs, task
+        chosen = np.random.default_rng(seed).permutation(len(pairs))[:MOST_PAIRS]
+        self.chosen = np.sort(chosen)
+        kernels = [mediator_kernel(pairs, factor) for factor in SMOOTHNESSES]
+        self._grid = ConditionalGrid(kernels, pairs[self.chosen], RIDGES)
+
+    def transformation(self, kernel_x: Kernel, x: np.ndarray) -> Transformation:
+        """Return M and C at the smoothness that predicts k(x, ·) best."""
+        best = self._grid.choose(kernel_x.gram(x[self.chosen], x[self.chosen]))
+        smoother = Smoother(best.kernel, self.pairs, best.ridge)
+        rows = smoother.rows(self.task)
+        covariance = best.kernel.gram(self.task, self.task) - rows.T @ rows
+        return Transformation(smoother.bridge_transposed(rows), 0.5 * (covariance + covariance.T))
+
+    def expectation(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the estimate of E[x | y] at pairs and at task rows."""
+        center, scale = x.mean(axis=0), spread(x)
+        standard = (x - center) / scale
+        best = self._grid.choose(standard[self.chosen] @ standard[self.chosen].T)
+        smoother = Smoother(best.kernel, self.pairs, best.ridge)
+        estimates = (smoother.weights(rows).T @ standard * scale + center for rows in (self.pairs, self.task))
+        return tuple(estimates)
+
+
+def descriptions(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, seed: int) -> list[Mediation]:
+    """Return the mediator as y and, where x is numbers, as m(y) = E[x | y]."""
+    direct = Mediation(y, y_task, seed)
+    if x.dtype.kind != "f":
+        return [direct]
+    return [direct, Mediation(*direct.expectation(x), seed)]
+
+
+def mediator_kernel(rows: np.ndarray, factor: float) -> Kernel:
+    """Return the covariance of the mediating function: Matern-3/2 in numbers, independent between labels."""
+    numeric, labels = numeric_columns(rows), label_columns(rows)
+    if not numeric:
+        return Categorical()
+    smooth = Matern32(factor * spread(rows, numeric))
+    return smooth.on(numeric) * Categorical().on(labels) if labels else smooth

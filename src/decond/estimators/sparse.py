@@ -1,0 +1,220 @@
+"""One large table: a sparse Gaussian process with learned inducing points, whose fit holds sums instead of rows."""
+
+import dataclasses
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from decond.checks import as_count, as_number, as_rows, check_choice
+from decond.estimators.base import MEANS, IndirectRegressor, noise_range, noise_start
+from decond.estimators.defaults import NOISE_START, KernelChoice, smooth_kernel
+from decond.features.base import as_kernel
+from decond.learning import FitResult
+from decond.scale import Reading, Search, SparseModel, Table, deviation, learn, starting_points
+
+__all__ = ["SparseGP"]
+
+
+class SparseGP(IndirectRegressor):
+    """Regression on a table of any length through a few inducing points (section 8.2 of the paper).
+
+    Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of more than 20,000 rows,
+    10,000 are learned from first, and then all of them for ten more iterations.
+
+    Parameters:
+        n_inducing: how many inducing points to choose from the rows; fewer if there are fewer distinct rows.
+        inducing: the inducing points (n, d) instead, or where they start if they are learned.
+        kernel: covariance in the units of the data, where learning starts; None chooses from the data: Matern-3/2
+            with a lengthscale for each column.
+        noise: σ, the standard deviation of the noise, where learning starts; None starts from the data.
+        mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
+        prediction: "targets" predicts g(x) = E[f | x], of which targets are noisy values; "latent" predicts the f
+            behind it, which is the paper's predictive mean.
+        optimize: whether to learn anything; if not, everything is used as given.
+        learn_inducing: whether the inducing points are learned.
+        learn_hyperparameters: whether kernel and noise are.
+        n_restarts: how many more starts to try, from other inducing points and hyperparameters.
+        max_iterations: for each start.
+        seed: the same seed gives the same model.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(0, 6, (500, 1))
+    >>> gp = SparseGP(n_inducing=10).fit(x, np.sin(x[:, 0]) + 0.1 * rng.standard_normal(500))
+    >>> gp.predict([[1.5], [4.5]]).round(1)
+    array([ 1., -1.])
+    """
+
+    def __init__(
+        self,
+        n_inducing: int = 100,
+        inducing: Any = None,
+        kernel: Any = None,
+        noise: float | None = None,
+        mean: str = "constant",
+        prediction: str = "targets",
+        optimize: bool = True,
+        learn_inducing: bool = True,
+        learn_hyperparameters: bool = True,
+        n_restarts: int = 0,
+        max_iterations: int = 100,
+        seed: int = 0,
+    ) -> None:
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.kernel = kernel
+        self.noise = noise
+        self.mean = mean
+        self.prediction = prediction
+        self.optimize = optimize
+        self.learn_inducing = learn_inducing
+        self.learn_hyperparameters = learn_hyperparameters
+        self.n_restarts = n_restarts
+        self.max_iterations = max_iterations
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, progress: Any = None) -> Self:
+        """Learn from rows X and targets y: (m,), or (m, t).
+
+        `progress` is called with the number of evaluations and the best objective so far.
+        """
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        if not self.optimize or not (self.learn_inducing or self.learn_hyperparameters):
+            return self._conclude(self._as_given(X).with_rows(X, y), None)
+        reading, result = self._learned(X, y, progress)
+        return self._conclude(reading.with_rows(X, y), result)
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Add rows and learn nothing: neither kernel, noise nor inducing points change. Rows may come in any order.
+
+        After `fit` it adds to what was learned there. Without `fit`, give the inducing points: otherwise they are
+        chosen from the first rows, whatever these are. Without a given kernel, lengthscales come from the inducing
+        points, and variance and noise follow the targets.
+        """
+        first = not hasattr(self, "posterior_")
+        X, y = validate_data(self, X, y, reset=first, multi_output=True, y_numeric=True, dtype=np.float64)
+        reading = self._as_given(X) if first else self._reading
+        return self._conclude(reading.with_rows(X, y), None if first else self.fit_result_)
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Return the mean at the rows of X; also the standard deviation, or the covariance between the rows.
+
+        The noise of single targets is not in them.
+        """
+        rows = self._known_columns(X)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
+        mean = self.posterior_.mean(rows) * self.scale_ + self.offset_
+        if return_std:
+            return mean, np.multiply.outer(self.posterior_.std(rows), self.scale_)
+        if return_cov:
+            return mean, np.multiply.outer(self.posterior_.covariance(rows), np.square(self.scale_))
+        return mean
+
+    def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
+        """Return n joint draws at the rows of X: (n, q), or (n, q, t) for several targets."""
+        return self.posterior_.sample(self._known_columns(X), n, seed) * self.scale_ + self.offset_
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the log evidence of all targets at the hyperparameters that are used."""
+        check_is_fitted(self)
+        rows = self.posterior_.statistics.count
+        return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))
+
+    def _known_columns(self, x: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, x, reset=False, dtype=np.float64)
+
+    def _points(self, X: np.ndarray) -> np.ndarray:
+        """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
+        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.prediction, "prediction", ("targets", "latent"))
+        if self.inducing is None:
+            return starting_points(X, as_count(self.n_inducing, "n_inducing"), self.seed)
+        points = as_rows(self.inducing, "inducing")
+        if points.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"inducing has {points.shape[1]} column(s) but X has {self.n_features_in_}; inducing points are rows "
+                "of the same kind as those of X."
+            )
+        return points
+
+    def _given_noise(self) -> float | None:
+        remedy = "It is a standard deviation in the units of the targets; None starts from the data."
+        return None if self.noise is None else as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
+
+    def _as_given(self, X: np.ndarray) -> Reading:
+        """Return a reading that learns nothing; a noise that is not given is in proportion to the amplitude."""
+        points, noise = self._points(X), self._given_noise()
+        if self.kernel is None:
+            variance = 1.0 if noise is None else (noise / NOISE_START) ** 2
+            kernel = smooth_kernel(points, variance, trend=False).kernel
+        else:
+            kernel = as_kernel(self.kernel, "kernel")
+        if noise is None:
+            noise = NOISE_START * float(np.sqrt(np.mean(kernel.diag(points))))
+        follows = self.kernel is None and self.noise is None
+        return Reading(SparseModel(kernel, points, noise), centered=self.mean == "constant", follows=follows)
+
+    def _learned(self, X: np.ndarray, y: np.ndarray, progress: Any) -> tuple[Reading, FitResult]:
+        """Learn a model; return a reading that uses it, and how learning went."""
+        points = self._points(X)
+        columns = y.reshape(len(y), -1)
+        offset = columns.mean(axis=0) if self.mean == "constant" else np.zeros(columns.shape[1])
+        scale = np.ones(columns.shape[1])
+        if y.ndim > 1 and self.kernel is None:
+            scale = np.array([deviation(np.mean((z - c) ** 2), c) for z, c in zip(columns.T, offset, strict=True)])
+        z = (columns - offset) / scale
+        choice = self._choice(X, z)
+        given = self._given_noise()
+        model = SparseModel(choice.kernel, points, noise_start(z) if given is None else given)
+        result = learn(model, Table(X, z), self._search(model, z, choice, progress))
+        return Reading(result.model, centered=self.mean == "constant", scale=scale), result
+
+    def _choice(self, X: np.ndarray, z: np.ndarray) -> KernelChoice:
+        if self.kernel is not None:
+            return KernelChoice(as_kernel(self.kernel, "kernel"))
+        return smooth_kernel(X, deviation(float(np.mean(z**2)), 0.0) ** 2, trend=False).under("kernel.")
+
+    def _search(self, model: SparseModel, z: np.ndarray, choice: KernelChoice, progress: Any) -> Search:
+        everything = [path for path, value in model.values().items() if path.startswith("kernel.") and np.any(value)]
+        hyperparameters = (*(everything if choice.free is None else choice.free), "noise")
+        low, high = noise_range(z)
+        return Search(
+            (*hyperparameters * self.learn_hyperparameters, *("inducing",) * self.learn_inducing),
+            {**choice.bounds, "noise": (min(low, model.noise), max(high, model.noise))},
+            choice.hyperpriors,
+            self.n_restarts,
+            as_count(self.max_iterations, "max_iterations"),
+            self.seed,
+            progress,
+        )
+
+    def _conclude(self, reading: Reading, result: FitResult | None) -> Self:
+        """Build the posterior from the sums: the only way to one, so a loaded model is the same to the last bit."""
+        model, statistics, offset, scale = reading.settled()
+        self._reading, self.fit_result_ = reading, result
+        self.posterior_ = model.condition(statistics, reading.flat, of=self.prediction)
+        self.kernel_, self.inducing_, self.noise_ = model.kernel, model.inducing, model.noise
+        self.offset_: Any = float(offset[0]) if reading.flat else offset
+        self.scale_: Any = float(scale[0]) if reading.flat else scale
+        return self
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what makes a fresh estimator a fitted one, as plain data."""
+        check_is_fitted(self)
+        result = self.fit_result_
+        names = [field.name for field in dataclasses.fields(FitResult) if field.name != "model"]
+        summary = None if result is None else {name: getattr(result, name) for name in names}
+        return {**self._fitted_columns(), "reading": self._reading.state(), "fit_result": summary}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take up a state that `_fitted_state` returned."""
+        self._restore_columns(state)
+        reading, summary = Reading.from_state(state["reading"]), state["fit_result"]
+        result = None
+        if summary is not None:
+            lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
+            result = FitResult(**{**summary, **lists, "model": reading.reader})
+        self._conclude(reading, result)

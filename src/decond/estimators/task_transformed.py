@@ -1,0 +1,191 @@
+"""Two tables that share only a mediator: z as a function of x, with error bars."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from decond.checks import as_rows, as_targets, check_choice, check_same_length
+from decond.estimators.base import Extra, PosteriorRegressor, deviation_of, noise_range
+from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel
+from decond.estimators.groups import SharedGroups, shared_groups
+from decond.estimators.mediation import Mediation, Transformation, descriptions
+from decond.features.base import as_kernel
+from decond.kernels import Scaled
+from decond.learning import FitResult, HyperparameterSample, Model
+from decond.parameters import leaves
+from decond.regression import Aggregated, FunctionPrior, TaskTransformed, Transformed
+
+__all__ = ["TaskTransformedGP"]
+
+
+class TaskTransformedGP(PosteriorRegressor):
+    """z as a function of x from pairs (x, y) and task rows (y, z), which share only the mediator y.
+
+    The model is the paper's: z = E[f(X) | y] + noise with f a Gaussian process. ``uncertainty="plain"`` learns its
+    hyperparameters by maximal evidence, noise and regularization tied (λ = σ²/n), and gives its formulas exactly; its
+    error bars are then too narrow. ``"honest"`` chooses the smoothness of x given y from the pairs alone, counts that
+    each target was measured at one unseen x, and averages over hyperparameters (docs/adr/0007). Where `kernel_y` is
+    given, or with ``optimize=False``, the model is the plain one, and "honest" only adds the average.
+
+    Parameters:
+        kernel_x, kernel_y: covariances of f and of the mediating function, in the units of the data. None chooses
+            from the data: per-column lengthscales, and a categorical kernel for columns of labels.
+        noise: σ, the standard deviation of the targets' noise; learning starts from it where a kernel is given.
+        mean: "constant" centers the targets, "zero" does not.
+        mediator: "full" keeps the uncertainty of the mediating function, "map" drops it.
+        uncertainty: "honest" or "plain".
+        optimize: whether to learn; otherwise everything is used as given.
+        n_restarts: further starts of the search.
+        seed: of everything random.
+
+    >>> from decond.problems import latent_function
+    >>> p = latent_function()
+    >>> gp = TaskTransformedGP().fit(p.x, p.y, p.y_task, p.z_task)
+    >>> mean, std = gp.predict([[0.0], [2.0]], return_std=True)
+    >>> bool(np.all(np.abs(mean - [2.0, -1.0]) < 3 * std))
+    True
+    """
+
+    def __init__(
+        self,
+        kernel_x: Any = None,
+        kernel_y: Any = None,
+        noise: float | None = 0.1,
+        mean: str = "constant",
+        mediator: str = "full",
+        uncertainty: str = "honest",
+        optimize: bool = True,
+        n_restarts: int = 4,
+        seed: int = 0,
+    ) -> None:
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
+        self.noise = noise
+        self.mean = mean
+        self.mediator = mediator
+        self.uncertainty = uncertainty
+        self.optimize = optimize
+        self.n_restarts = n_restarts
+        self.seed = seed
+
+    def fit(self, x: Any, y: Any, y_task: Any, z_task: Any, progress: Any = None) -> Self:
+        """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task)."""
+        return self._fit_tables((x, y, y_task, z_task), ("x", "y", "y_task", "z_task"), progress)
+
+    def _fit_tables(self, tables: tuple[Any, ...], names: tuple[str, ...], progress: Any) -> Self:
+        """Learn from x, y, y_task and z_task, which messages call by these names."""
+        check_choice(self.mediator, "mediator", ("full", "map"))
+        rows = self._remember_columns(tables[0], names[0])
+        y, y_task = (as_rows(tables[i], names[i], labels=True) for i in (1, 2))
+        check_tables(rows, y, y_task, names)
+        targets = as_targets(tables[3], names[3], len(y_task), names[2])
+        paper = self.uncertainty == "plain" or self.kernel_y is not None or not self.optimize
+        if not paper and len(label_columns(y)) == y.shape[1]:
+            return self._fit_labels(rows, shared_groups(y, y_task, targets, callers=2), targets, progress)
+        z = self._centered(targets, self.kernel_x is None and self.kernel_y is None)
+        if paper:
+            return self._fit_paper(rows, y, y_task, z, progress)
+        return self._fit_mediated(rows, descriptions(rows, y, y_task, self.seed), z, progress)
+
+    def _fit_paper(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, progress: Any) -> Self:
+        """Learn the paper's model, with the kernels that were given or Gaussian ones."""
+        variance = deviation_of(z) ** 2
+        given = self.kernel_x is not None or self.kernel_y is not None
+        first = (
+            plain_kernel(x, variance) if self.kernel_x is None else KernelChoice(as_kernel(self.kernel_x, "kernel_x"))
+        )
+        second = (
+            plain_kernel(y, variance) if self.kernel_y is None else KernelChoice(as_kernel(self.kernel_y, "kernel_y"))
+        )
+        noise = self._starting_noise(z, given or not self.optimize)
+        observation = TaskTransformed(x, y, y_task, second.kernel, noise=noise, mediator=self.mediator)
+        model = Model(FunctionPrior(first.kernel), observation)
+        if not self.optimize:
+            return self._use_as_given(model, z)
+        choice = _joined(model, first.under("prior.kernel."), second.under("observation.kernel_y."))
+        return self._conclude([self._learn(model, z, choice, Extra(["observation.noise"]), progress)], z)
+
+    def _fit_labels(self, x: np.ndarray, groups: SharedGroups, targets: np.ndarray, progress: Any) -> Self:
+        """Learn from labels that both tables have: each target is a mean over the rows with its label."""
+        z = self._centered(targets[groups.task], self.kernel_x is None)
+        means = (groups.means - self.offset_) / self.scale_
+        noise = self._starting_noise(z, self.kernel_x is not None)
+        observation = Aggregated(x[groups.rows], groups.group, noise=noise, sampled=True, repeats=groups.counts)
+        choice = self._chosen_kernel(self.kernel_x, observation.x, z, name="kernel_x")
+        return self._learn_or_use(observation, means, choice, True, progress)
+
+    def _fit_mediated(self, x: np.ndarray, mediators: list[Mediation], z: np.ndarray, progress: Any) -> Self:
+        """Learn with the smoothness of x given y from the pairs, for every description of the mediator.
+
+        The smoothness depends a little on the kernel of x, so it is chosen again after a first search. Only the very
+        first search is restarted; the others begin where the last one ended.
+        """
+        choice = self._scaled_kernel(x, z).under("prior.kernel.")
+        prior, restarts = FunctionPrior(choice.kernel), None
+        noise = self._starting_noise(z, self.kernel_x is not None)
+        fits: list[tuple[FitResult, HyperparameterSample]] = []
+        spent = 0
+        for mediator in mediators:
+            for last in (False, True):
+                transformation = mediator.transformation(prior.covariance, x)
+                given = self._given(prior, x, transformation, noise, choice)
+                extra = Extra(
+                    ["observation.noise"],
+                    [(choice.amplitude, "observation.scale")],
+                    {"observation.noise": noise_range(z)},
+                    restarts=restarts,
+                )
+                fit = self._learn(given, z, choice, extra, progress, look_around=last)
+                prior, noise, restarts = fit[0].model.prior, fit[0].model.observation.noise, 0
+                spent += 0 if last else fit[0].evaluations
+            fits.append(fit)
+        return self._conclude(fits, z, spent)
+
+    def _given(
+        self, prior: FunctionPrior, x: np.ndarray, transformation: Transformation, noise: float, choice: KernelChoice
+    ) -> Model:
+        """Return the model with M and C given; C has the variance of f."""
+        amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
+        covariance = transformation.covariance if self.mediator == "full" else None
+        observation = Transformed(x, transformation.weights, covariance, noise=noise, scale=amplitude, sampled=True)
+        return Model(prior, observation)
+
+    def _scaled_kernel(self, x: np.ndarray, z: np.ndarray) -> KernelChoice:
+        """Return the kernel of x that was given, with an amplitude in front, or one from the data."""
+        choice = self._chosen_kernel(self.kernel_x, x, z, trend=False, name="kernel_x")
+        if choice.amplitude is not None:
+            return choice
+        kernel = choice.kernel
+        return KernelChoice(kernel if isinstance(kernel, Scaled) else 1.0 * kernel, amplitude="variance")
+
+
+def check_tables(
+    x: np.ndarray, y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...] = ("x", "y", "y_task")
+) -> None:
+    """Raise unless the mediator of the two tables can be compared and tells something."""
+    check_same_length(y, names[1], len(x), names[0])
+    if y_task.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"{names[2]} has {y_task.shape[1]} column(s) but {names[1]} has {y.shape[1]}; the mediator links the two "
+            "tables, so both need the same columns."
+        )
+    if label_columns(y) != label_columns(y_task):
+        raise TypeError(
+            "the mediator is text in one table and numbers in the other, so no two values would be equal. Convert "
+            "both to text, or both to numbers."
+        )
+    if len(x) < 2 or len(y_task) < 2:
+        raise ValueError(
+            f"there are {len(x)} pair(s) and {len(y_task)} task row(s); at least 2 of each are needed to learn from. "
+            "Some tens of each are a good start."
+        )
+
+
+def _joined(model: Model, first: KernelChoice, second: KernelChoice) -> KernelChoice:
+    """Return one choice of what is learned in two kernels: named parameters, or all where none are named."""
+    names = model.values()
+    free: list[str] = []
+    for choice, prefix in ((first, "prior.kernel."), (second, "observation.kernel_y.")):
+        own = [path for path in names if path.startswith(prefix)]
+        free += own if choice.free is None else choice.free
+    return KernelChoice(first.kernel, bounds={**first.bounds, **second.bounds}, free=tuple(free))

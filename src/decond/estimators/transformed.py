@@ -1,0 +1,67 @@
+"""Targets that are known linear combinations of f: z = Mᵀ f(x) + noise(Σ)."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from decond.checks import as_targets
+from decond.estimators.base import PosteriorRegressor
+from decond.estimators.defaults import smooth_kernel
+from decond.regression import Transformed
+
+__all__ = ["TransformedGP"]
+
+
+class TransformedGP(PosteriorRegressor):
+    """f(x) from weighted sums: z = Mᵀ f(x) + noise with covariance Σ + σ²I, M and Σ given.
+
+    Parameters:
+        kernel: the covariance of f in the units of the data; None chooses from the data.
+        noise: σ of a noise in addition to Σ; learning starts from it where a kernel is given. Zero is none.
+        mean: "zero" (the default here, because the columns of M need not sum to one), or "constant".
+        uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
+
+    >>> import numpy as np
+    >>> x = np.linspace(0, 6, 60)
+    >>> differences = np.eye(60)[:, 1:] - np.eye(60)[:, :-1]
+    >>> changes = differences.T @ np.sin(x) + 0.01 * np.random.default_rng(0).standard_normal(59)
+    >>> gp = TransformedGP().fit(x, differences, changes)
+    >>> float((gp.predict([[1.5]]) - gp.predict([[4.5]]))[0].round())
+    2.0
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        noise: float | None = 0.1,
+        mean: str = "zero",
+        uncertainty: str = "honest",
+        optimize: bool = True,
+        n_restarts: int = 4,
+        seed: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.mean = mean
+        self.uncertainty = uncertainty
+        self.optimize = optimize
+        self.n_restarts = n_restarts
+        self.seed = seed
+
+    def fit(self, x: Any, transformation: Any, z: Any, noise_covariance: Any = None, progress: Any = None) -> Self:
+        """Learn from rows x, a matrix M (n, m), targets z (m,) and Σ: a number, a vector or a matrix of variances."""
+        rows = self._remember_columns(x, "x")
+        seen = Transformed(rows, transformation, noise_covariance, noise=1.0)
+        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.kernel is None)
+        exact = self.noise == 0
+        given = self.kernel is not None or not self.optimize
+        noise = 0.0 if exact else self._starting_noise(targets, given)
+        choice = self._chosen_kernel(self.kernel, rows, targets, gain=_gain(seen))
+        return self._learn_or_use(seen.replace(noise=noise), targets, choice, self.optimize, progress)
+
+
+def _gain(seen: Transformed) -> float:
+    """Return the mean variance of Mᵀ f when f varies smoothly with unit variance."""
+    unit = smooth_kernel(seen.x, 1.0, trend=False).kernel
+    gain = float(np.mean((unit.gram(seen.x, seen.x) @ seen.transformation * seen.transformation).sum(axis=0)))
+    return gain if gain > 0 else 1.0

@@ -1,0 +1,139 @@
+"""Fitted models as files: arrays plus a JSON header, never pickle.
+
+A model file is an uncompressed zip with ``header.json`` (what it is, who wrote it, the model as a tree) and
+``arrays/0.npy``, ``arrays/1.npy``, … (plain NumPy arrays). Reading one builds only classes of decond, through
+their constructors with all checks; nothing in a file can be executed.
+
+Which versions can be read: the *format* decides. Another format is an error that says which decond to use. The
+same format written by another minor version of decond is read, with a `VersionWarning`, because predictions may
+then differ in their last digits.
+"""
+
+import platform
+import warnings
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from decond.io import registry
+from decond.io.container import ModelFileError, read, write
+from decond.io.tree import Decoder, Encoder
+
+__all__ = ["ModelFileError", "VersionWarning", "load", "save"]
+
+FORMAT = "decond model"
+FORMAT_VERSION = 1
+
+
+class VersionWarning(UserWarning):
+    """A model file was written by another minor version of decond."""
+
+
+def save(estimator: Any, path: Any) -> None:
+    """Write a fitted estimator to one file; ``.decond`` is the usual suffix.
+
+    The file appears whole or not at all: it is written beside its place and then moved there. The same model gives
+    the same bytes.
+
+    >>> import tempfile
+    >>> from decond.estimators import AggregateGP
+    >>> from decond.kernels import RBF
+    >>> gp = AggregateGP(RBF(1.0), optimize=False).fit([0.0, 1.0, 2.0, 3.0], ["a", "a", "b", "b"], [1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(gp, folder + "/gp.decond")
+    ...     loaded = load(folder + "/gp.decond")
+    >>> bool(loaded.predict([[0.5]]) == gp.predict([[0.5]]))
+    True
+    """
+    known = registry.estimators()
+    name = type(estimator).__name__
+    if known.get(name) is not type(estimator):
+        raise TypeError(
+            f"{name} cannot be saved; save takes a fitted estimator of decond: {', '.join(sorted(known))}. Save the "
+            "estimator itself, not a subclass or a pipeline around it."
+        )
+    check_is_fitted(estimator)
+    encoder = Encoder()
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "versions": _versions(),
+        "class": name,
+        "params": encoder.encode(estimator.get_params(deep=False), name),
+        "state": encoder.encode(estimator._fitted_state(), name),
+    }
+    write(Path(path), header, encoder.arrays)
+
+
+def load(path: Any) -> Any:
+    """Return the fitted estimator in a file; its predictions are those of the one that was saved, bit for bit.
+
+    A file that is damaged, of another format, or made by something else raises `ModelFileError`; see `save` for
+    an example.
+    """
+    path = Path(path)
+    with read(path) as container:
+        header = container.header
+        _check_format(header, path)
+        known, name = registry.estimators(), header.get("class")
+        if not isinstance(name, str) or name not in known:
+            raise ModelFileError(
+                f"{path} holds a {name!r}, which this decond does not know; it knows "
+                f"{', '.join(sorted(known))}. Load it with the decond that wrote it ({_writer(header)})."
+            )
+        _warn_of_other_version(header, path)
+        return _rebuild(known[name], header, Decoder(container.array), path)
+
+
+def _rebuild(cls: Any, header: dict[str, Any], decoder: Decoder, path: Path) -> Any:
+    """Return the estimator that a header describes; whatever is wrong with the description is the file's fault."""
+    try:
+        estimator = cls(**decoder.decode(header["params"]))
+        estimator._restore(decoder.decode(header["state"]))
+    except ModelFileError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} does not describe a fitted {cls.__name__} ({type(error).__name__}: {error}). It was changed or "
+            "damaged; fit the model again and save it."
+        ) from error
+    return estimator
+
+
+def _check_format(header: dict[str, Any], path: Path) -> None:
+    if header.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{path} was made by something else: its header does not say {FORMAT!r}. Give a file written by "
+            "decond.save or `decond fit`."
+        )
+    version = header.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        remedy = "Update decond" if newer else "Load it with the decond that wrote it, or fit the model again"
+        raise ModelFileError(
+            f"{path} is in format version {version!r}, written by {_writer(header)}; this is decond "
+            f"{_versions()['decond']}, which reads format version {FORMAT_VERSION}. {remedy}."
+        )
+
+
+def _warn_of_other_version(header: dict[str, Any], path: Path) -> None:
+    ours, theirs = f"decond {_versions()['decond']}", _writer(header)
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
+        warnings.warn(
+            f"{path} was written by {theirs} and is read by {ours}; predictions may differ in their last digits.",
+            VersionWarning,
+            stacklevel=3,
+        )
+
+
+def _writer(header: dict[str, Any]) -> str:
+    versions = header.get("versions")
+    version = versions.get("decond") if isinstance(versions, dict) else None
+    return f"decond {version}" if isinstance(version, str) else "an unknown decond"
+
+
+def _versions() -> dict[str, str]:
+    packages = ("decond", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}

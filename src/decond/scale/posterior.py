@@ -1,0 +1,99 @@
+"""The posterior of a sparse model: it holds sums over the rows, not the rows."""
+
+from typing import Any
+
+import numpy as np
+
+from decond.linalg import multiply
+from decond.regression import FunctionPrior, Posterior
+from decond.scale.head import Head, Whitening
+from decond.scale.statistics import Statistics
+
+__all__ = ["ConditionalMeanPosterior", "SparsePosterior"]
+
+BLOCK_ENTRIES = 2**21
+"""Entries of k(u, x) that a prediction holds at a time (16 MB)."""
+
+
+class SparsePosterior(Posterior):
+    """The posterior of f given all rows that the statistics have seen; `mean` and `variance` work in blocks.
+
+    With F, q and T = FᵀK̃F + σ²I of the head and w = R⁻¹k(u, x): E[f(x)] = wᵀFT⁻¹q, var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw.
+    """
+
+    form = "inducing"
+
+    def __init__(self, model: Any, statistics: Statistics, flat: bool) -> None:
+        self.prior, self.points, self.statistics = FunctionPrior(model.kernel), model.inducing, statistics
+        self._flat = flat
+        self._mean = np.zeros(statistics.targets)
+        self._whitening = Whitening(model.kernel, model.inducing, model.ridges.mediator)
+        self._head = Head(statistics, self._whitening.prior, model.ridges.noise)
+        self._weights = self._whitening.factor.half_solve_transposed(self._head.coefficients)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log p(z), summed over target columns."""
+        return self._head.log_evidence
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Refuse: single targets are not kept."""
+        raise NotImplementedError(
+            "a sparse posterior keeps sums over its rows, not the rows, so it cannot leave one out. Use "
+            "cross-validation, or regression.condition on a smaller table."
+        )
+
+    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
+        return np.concatenate([multiply(cross.T, self._weights) for _, cross in self._in_blocks(x)])
+
+    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
+        kernel = self.prior.covariance
+        parts = [
+            kernel.diagonal(rows) - (self._explained(cross) ** 2).sum(axis=0) for rows, cross in self._in_blocks(x)
+        ]
+        return np.concatenate(parts)
+
+    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
+        kernel = self.prior.covariance
+        explained = self._explained(kernel.gram(self.points, x))
+        return kernel.gram(x, x) - multiply(explained.T, explained)
+
+    def _explained(self, cross: np.ndarray) -> np.ndarray:
+        """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
+        return self._head.core.half_solve(multiply(self._head.root.T, self._whitening.factor.half_solve(cross)))
+
+    def _in_blocks(self, x: np.ndarray) -> Any:
+        height = max(1, BLOCK_ENTRIES // len(self.points))
+        for start in range(0, len(x), height):
+            rows = x[start : start + height]
+            yield rows, self.prior.covariance.gram(self.points, rows)
+
+    def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.leave_one_out()
+
+    def __repr__(self) -> str:
+        """Show sizes and log evidence."""
+        n, m = len(self.points), self.statistics.count
+        return f"{type(self).__name__}({n} inducing points, {m} rows, log evidence {self.log_evidence:.6g})"
+
+
+class ConditionalMeanPosterior(SparsePosterior):
+    """The posterior of g(x) = E[f | x], of which the targets are noisy values, as they would be at new rows.
+
+    With a = P⁻¹k(u, x) and P = k(u, u) + τ²I it is E[g(x)] = aᵀE[f(u)] and, with the full mediator of Theorem 5.3,
+    part 2, cov[g(x), g(x')] = k(x, x') - aᵀPa' + aᵀcov[f(u)]a'. It is smoother than f and nearer to the targets:
+    between few inducing points, f overshoots where g does not.
+    """
+
+    def __init__(self, model: Any, statistics: Statistics, flat: bool) -> None:
+        super().__init__(model, statistics, flat)
+        factor = self._whitening.factor
+        self._ridge = model.ridges.mediator + factor.jitter
+        self._weights = factor.half_solve_transposed(self._head.mean)
+
+    def _explained(self, cross: np.ndarray) -> np.ndarray:
+        """Return a root of aᵀPa - aᵀcov[f(u)]a = τ²aᵀa + |T^(-1/2) Fᵀ K̃ R⁻¹ k(u, x)|²."""
+        white = self._whitening.factor.half_solve(cross)
+        unresolved = np.sqrt(self._ridge) * self._whitening.factor.half_solve_transposed(white)
+        known = self._head.core.half_solve(multiply(self._head.root.T, multiply(self._head.prior, white)))
+        return np.concatenate([unresolved, known])

@@ -1,0 +1,99 @@
+"""A model that reads tables one after the other, and what it knows at the end of each."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decond.scale.blocks import Table
+from decond.scale.model import SparseModel
+from decond.scale.statistics import Statistics
+
+__all__ = ["Reading", "Settled", "deviation"]
+
+
+class Settled(NamedTuple):
+    """A model with the statistics of targets (z - offset) / scale."""
+
+    model: SparseModel
+    statistics: Statistics
+    offset: np.ndarray
+    scale: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The sums over all rows that a model has read, in any order.
+
+    The offset of the targets is settled at the end, from all of them. So are their scales and the model's amplitude
+    if it `follows` them: then it reads with a variance of about one, and its noise is relative to that.
+
+    >>> from decond.kernels import RBF
+    >>> reading = Reading(SparseModel(1.0 * RBF(), [[0.0]], noise=0.3), centered=True, follows=True)
+    >>> settled = reading.with_rows([[0.0]], [6.0]).with_rows([[1.0]], [2.0]).settled()
+    >>> settled.offset, settled.model.noise
+    (array([4.]), 0.6)
+    """
+
+    reader: SparseModel
+    centered: bool
+    follows: bool = False
+    flat: bool = True
+    scale: np.ndarray | None = None
+    """What the targets are divided by, if that is known before; one for each column."""
+    origin: np.ndarray | None = None
+    """What is subtracted while reading: near the mean, so that sums of squares keep their digits."""
+    sums: Statistics | None = None
+
+    def with_rows(self, x: Any, z: Any) -> "Reading":
+        """Return what is known after these rows too."""
+        targets = np.asarray(z, dtype=np.float64)
+        columns = targets.reshape(len(targets), -1)
+        if self.sums is None or self.origin is None:
+            origin = columns.mean(axis=0) if self.centered else np.zeros(columns.shape[1])
+            sums = self.reader.statistics(Table(x, columns - origin))
+            return replace(self, flat=targets.ndim == 1, origin=origin, sums=sums)
+        if columns.shape[1] != self.sums.targets:
+            raise ValueError(
+                f"z has {columns.shape[1]} column(s) but the model has read {self.sums.targets}; give the same "
+                "targets each time."
+            )
+        return replace(self, sums=self.sums + self.reader.statistics(Table(x, columns - self.origin)))
+
+    def settled(self) -> Settled:
+        """Return the model and the statistics of all rows, with targets in their final units."""
+        sums, model = self.sums, self.reader
+        assert sums is not None
+        assert self.origin is not None
+        shift = sums.means if self.centered else np.zeros(sums.targets)
+        offset = self.origin + shift
+        scale = np.ones(sums.targets) if self.scale is None else self.scale
+        factor = 1.0
+        if self.follows:
+            squares = sums.standardized(shift, scale).squares / sums.count
+            deviations = np.array([deviation(*pair) for pair in zip(squares, offset, strict=True)])
+            if self.flat:
+                factor = float(deviations[0])
+                kernel: Any = model.kernel
+                kernel = kernel.replace(variance=kernel.variance * factor**2)
+                model = model.replace(kernel=kernel, noise=model.noise * factor)
+            else:
+                scale = deviations
+        return Settled(model, sums.standardized(shift, scale).scaled(factor), offset, scale)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        names = ("reader", "centered", "follows", "flat", "scale", "origin")
+        return {**{name: getattr(self, name) for name in names}, "sums": self.sums.products if self.sums else None}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Reading":
+        """Return the reading that `state` describes."""
+        sums = Statistics(state["sums"], len(state["reader"].inducing))
+        return cls(**{**state, "sums": sums})
+
+
+def deviation(square: float, offset: float) -> float:
+    """Return the root of a mean square; one if it is nothing but rounding beside the offset."""
+    root = float(np.sqrt(max(square, 0.0)))
+    return root if root > 1e-12 * max(abs(offset), 1e-300) else 1.0

@@ -1,0 +1,95 @@
+"""Sums over rows: all that a sparse model needs to know of its data, in O(n²) numbers."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import blas
+
+from decond.linalg import mirrored
+
+__all__ = ["Statistics"]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """WWᵀ, Wz, zᵀz, W1, 1ᵀz and the number of rows, for whitened rows W (n, m) and targets z (m, t).
+
+    They are the products of one stack [W; zᵀ; 1ᵀ] with itself, and they add up: the statistics of two tables together
+    are the sum of theirs, in any order.
+
+    >>> stack = np.array([[0.5, 1.0], [2.0, 4.0], [1.0, 1.0]])  # one whitened row, one target, ones
+    >>> both = Statistics.from_block(stack, 1)
+    >>> parts = Statistics.from_block(stack[:, :1], 1) + Statistics.from_block(stack[:, 1:], 1)
+    >>> both.count, both.gram.item(), parts.gram.item()
+    (2, 1.25, 1.25)
+    """
+
+    products: np.ndarray
+    """(n + t + 1, n + t + 1), of which only the lower triangle is read."""
+    size: int
+    """The number n of whitened rows."""
+
+    @classmethod
+    def zero(cls, size: int, targets: int) -> "Statistics":
+        """Return the statistics of no rows at all."""
+        return cls(np.zeros((size + targets + 1, size + targets + 1)), size)
+
+    @classmethod
+    def from_block(cls, stack: np.ndarray, size: int) -> "Statistics":
+        """Return the statistics of a block, stacked as [W; zᵀ; 1ᵀ] in row-major order."""
+        return cls(blas.dsyrk(1.0, stack.T, trans=1, lower=0).T, size)
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        """Return the statistics of both sets of rows."""
+        if self.products.shape != other.products.shape or self.size != other.size:
+            raise ValueError(
+                f"statistics of {self.size} inducing points and {self.targets} target(s) cannot be added to those of "
+                f"{other.size} and {other.targets}; sum only blocks that one model has read."
+            )
+        return Statistics(self.products + other.products, self.size)
+
+    @property
+    def targets(self) -> int:
+        """The number t of target columns."""
+        return len(self.products) - self.size - 1
+
+    @property
+    def count(self) -> int:
+        """The number m of rows."""
+        return round(float(self.products[-1, -1]))
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """WWᵀ (n, n)."""
+        return mirrored(self.products[: self.size, : self.size])
+
+    @property
+    def cross(self) -> np.ndarray:
+        """Wz (n, t)."""
+        return self.products[self.size : -1, : self.size].T
+
+    @property
+    def squares(self) -> np.ndarray:
+        """The squared length of each target column, (t,)."""
+        return np.diagonal(self.products)[self.size : -1]
+
+    @property
+    def means(self) -> np.ndarray:
+        """The mean of each target column, (t,)."""
+        return self.products[-1, self.size : -1] / max(self.count, 1)
+
+    def standardized(self, offset: np.ndarray, scale: np.ndarray) -> "Statistics":
+        """Return what they would be for targets (z - offset) / scale, with one of each for every column."""
+        full = mirrored(self.products)
+        targets = slice(self.size, -1)
+        full[targets] = (full[targets] - np.outer(offset, full[-1])) / scale[:, None]
+        full[:, targets] = (full[:, targets] - np.outer(full[:, -1], offset)) / scale
+        return Statistics(full, self.size)
+
+    def scaled(self, factor: float) -> "Statistics":
+        """Return what they would be with W multiplied by `factor`."""
+        full = mirrored(self.products)
+        full[: self.size] *= factor
+        full[:, : self.size] *= factor
+        return Statistics(full, self.size)

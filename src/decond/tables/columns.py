@@ -1,0 +1,188 @@
+"""A table and its columns: numbers or labels, checked, with the row and the value in every message.
+
+Cells of text files stay text until a column is asked for. A column holds numbers if every cell reads as one, and
+labels if none does; a column that mixes them is taken as labels only when the user says so.
+"""
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Table", "TableError"]
+
+MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat"}
+"""What an absent number may look like in a text file, in lower case."""
+
+DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+WHOLE = re.compile(r"\s*[+-]?\d+\s*")
+
+
+class TableError(ValueError):
+    """A table in a file is not what was asked for; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with the name that messages call it by.
+
+    >>> import pandas as pd
+    >>> table = Table(pd.DataFrame({"day": ["mon", "tue"], "wind": ["7.1", "6.5"]}), "hours.csv")
+    >>> table.reads_as_numbers("wind"), table.reads_as_numbers("day")
+    (True, False)
+    """
+
+    frame: "pd.DataFrame"
+    name: str
+
+    def __len__(self) -> int:
+        """Return the number of rows, the header not counted."""
+        return len(self.frame)
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raise unless every column is there, once."""
+        names = [str(name) for name in self.frame.columns]
+        for column in columns:
+            if column not in names:
+                close = difflib.get_close_matches(column, names, n=1) or _same_but_case(column, names)
+                hint = f"; did you mean {close[0]!r}?" if close else "."
+                raise TableError(f"{self.name} has no column {column!r}{hint} Its columns are {', '.join(names)}.")
+            if list(columns).count(column) > 1:
+                raise TableError(f"column {column!r} was named twice. Name each column once.")
+
+    def check_length(self, least: int, purpose: str) -> None:
+        """Raise unless there are enough rows."""
+        if len(self) < least:
+            count = {0: "no rows", 1: "one row"}.get(len(self), f"{len(self)} rows")
+            raise TableError(f"{self.name} has {count} below its header; {purpose} needs at least {least}.")
+
+    def numbers(self, columns: Sequence[str]) -> "pd.DataFrame":
+        """Return columns as float64, or raise with the row and the value that is no finite number."""
+        import pandas as pd
+
+        self.check_columns(columns)
+        return pd.DataFrame({column: self._numbers(column) for column in columns})
+
+    def labels(self, columns: Sequence[str]) -> "pd.DataFrame":
+        """Return columns as text; a missing label raises."""
+        import pandas as pd
+
+        self.check_columns(columns)
+        return pd.DataFrame({column: self._labels(column) for column in columns}, dtype=object)
+
+    def typed(self) -> "pd.DataFrame":
+        """Return the whole table with numbers where every cell of a column is one."""
+        frame = self.frame.copy()
+        for column in frame.columns:
+            parsed = _parsed(frame[column])
+            if parsed.notna().all():
+                frame[column] = parsed
+        return frame
+
+    def reads_as_numbers(self, column: str) -> bool:
+        """Tell whether a column holds numbers; raise if only some of its cells are numbers."""
+        self.check_columns([column])
+        cells = self.frame[column]
+        if _is_typed(cells):
+            return cells.dtype.kind in "biuf"
+        present = ~_missing(cells)
+        numeric = _parsed(cells).notna() & present
+        if numeric.any() and (present & ~numeric).any():
+            self._refuse_text(column, cells, (present & ~numeric).to_numpy(), " If these are labels, say --labels.")
+        return bool(numeric.any())
+
+    def _numbers(self, column: str) -> np.ndarray:
+        cells = self.frame[column]
+        if _is_typed(cells) and cells.dtype.kind not in "biuf":
+            raise TableError(
+                f"column {column!r} of {self.name} holds {_kind(cells)}, but numbers are needed. "
+                f"{_remedy(cells.iloc[0])}"
+            )
+        values = _parsed(cells).to_numpy(dtype=np.float64, na_value=np.nan)
+        if not _is_typed(cells):
+            text = np.isnan(values) & ~_missing(cells).to_numpy()
+            if text.any():
+                self._refuse_text(column, cells, text)
+        self._refuse_missing(column, np.isnan(values), "Fill or remove these rows first.")
+        if np.isinf(values).any():
+            row = int(np.flatnonzero(np.isinf(values))[0])
+            raise TableError(
+                f"column {column!r} of {self.name} has an infinite value in row {row + 1}. Correct or remove it."
+            )
+        return values
+
+    def _labels(self, column: str) -> list[str]:
+        cells = self.frame[column]
+        absent = cells.isna() if _is_typed(cells) else cells.isna() | (cells.astype(str).str.strip() == "")
+        self._refuse_missing(
+            column, absent.to_numpy(), "Remove these rows, or give unknown labels a name of their own."
+        )
+        if _is_typed(cells) and cells.dtype.kind == "M":
+            return [stamp.isoformat().removesuffix("T00:00:00") for stamp in cells]
+        alike = _canonical if _parsed(cells).notna().all() else str.strip
+        return [alike(str(cell)) for cell in cells]
+
+    def _refuse_text(self, column: str, cells: Any, where: np.ndarray, more: str = "") -> None:
+        rows = np.flatnonzero(where)
+        value = str(cells.iloc[rows[0]])
+        others = f" (and {len(rows) - 1} more like it)" if len(rows) > 1 else ""
+        raise TableError(
+            f"column {column!r} of {self.name} should hold numbers, but row {rows[0] + 1} has {value!r}{others}. "
+            f"{_remedy(value)}{more}"
+        )
+
+    def _refuse_missing(self, column: str, where: np.ndarray, remedy: str) -> None:
+        if where.any():
+            raise TableError(
+                f"column {column!r} of {self.name} has {int(where.sum())} empty cell(s), the first in row "
+                f"{np.flatnonzero(where)[0] + 1}. {remedy}"
+            )
+
+
+def _is_typed(cells: "pd.Series") -> bool:
+    """Tell whether a column has a type of its own (Parquet) and is not mere text or Python objects."""
+    return cells.dtype.kind not in "OU" and str(cells.dtype) not in ("str", "string")
+
+
+def _parsed(cells: "pd.Series") -> "pd.Series":
+    """Return cells as numbers, with NaN where they are none."""
+    import pandas as pd
+
+    return cells if _is_typed(cells) else pd.to_numeric(cells, errors="coerce")
+
+
+def _missing(cells: "pd.Series") -> "pd.Series":
+    """Return where a cell that should hold a number is empty, or says that it is missing."""
+    return cells.isna() | cells.astype(str).str.strip().str.lower().isin(MISSING)
+
+
+def _canonical(number: str) -> str:
+    """Return a number as a label, the same however it is written: 7, 007 and 7.0 are one."""
+    if WHOLE.fullmatch(number):
+        return str(int(number))
+    value = float(number)
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _kind(cells: "pd.Series") -> str:
+    return {"M": "dates", "m": "durations"}.get(cells.dtype.kind, f"values of type {cells.dtype}")
+
+
+def _remedy(value: Any) -> str:
+    text = str(value).strip()
+    if DATE.match(text):
+        return "It looks like a date: convert it to a number with a unit, such as days since the start."
+    if DECIMAL_COMMA.fullmatch(text):
+        return "Write numbers with a decimal point, not a comma."
+    return "Correct or remove that row, or choose another column."
+
+
+def _same_but_case(column: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.lower() == column.lower()]

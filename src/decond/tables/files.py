@@ -1,0 +1,124 @@
+"""Reading and writing tables; the suffix says the format."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decond.tables.columns import Table, TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["check_output", "read_table", "write_table"]
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+PARQUET = (".parquet", ".pq")
+ACCEPTED = ".csv, .tsv (also with .gz) or .parquet"
+
+
+def read_table(path: Any) -> Table:
+    """Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
+
+    See `decond.tables` for an example.
+    """
+    path = Path(path)
+    suffix = _suffix(path)
+    if not path.exists():
+        near = ", ".join(sorted(p.name for p in path.parent.glob(f"*{suffix}"))[:8]) if path.parent.is_dir() else ""
+        raise TableError(f"there is no file {path}." + (f" Its folder has {near}." if near else ""))
+    if path.is_dir():
+        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
+    frame = _read_parquet(path) if suffix in PARQUET else _read_text(path, SEPARATORS[suffix])
+    return Table(frame, path.name)
+
+
+def write_table(frame: "pd.DataFrame", path: Any) -> None:
+    r"""Write a table as CSV, TSV or Parquet, by the suffix; numbers are written with all their digits.
+
+    >>> import tempfile, pathlib, pandas as pd
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "out.csv"
+    >>> write_table(pd.DataFrame({"mean": [0.1, 0.2]}), path)
+    >>> path.read_text()
+    'mean\n0.1\n0.2\n'
+    """
+    path = Path(path)
+    suffix = _suffix(path)
+    if suffix in PARQUET:
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, sep=SEPARATORS[suffix], index=False)
+
+
+def check_output(path: Any) -> None:
+    """Raise unless a table can be written there: a known suffix in a folder that exists."""
+    path = Path(path)
+    _suffix(path)
+    if path.is_dir():
+        raise TableError(f"{path} is a folder. Give the name of a file.")
+    if not path.parent.is_dir():
+        raise TableError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
+
+
+def _suffix(path: Path) -> str:
+    suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    suffix = suffix.lower()
+    if suffix not in (*SEPARATORS, *PARQUET) or (suffix in PARQUET and path.suffix.lower() == ".gz"):
+        hint = " Save the sheet as CSV." if suffix in (".xlsx", ".xls", ".ods") else ""
+        raise TableError(f"{path.name} ends in {path.suffix!r}; tables are read as {ACCEPTED}.{hint}")
+    return suffix
+
+
+def _read_text(path: Path, separator: str) -> "pd.DataFrame":
+    """Read every cell as text, header included, so that nothing is renamed, guessed or dropped."""
+    import pandas as pd
+
+    names = [name.strip() for name in _cells(path, separator, rows=1).iloc[0]]
+    _check_names(names, path.name, separator)
+    frame = _cells(path, separator).iloc[1:].reset_index(drop=True)
+    frame.columns = pd.Index(names)
+    return frame
+
+
+def _cells(path: Path, separator: str, rows: int | None = None) -> "pd.DataFrame":
+    """Return the first rows, or all, as text."""
+    import pandas as pd
+
+    options: dict[str, Any] = {"header": None, "index_col": False, "dtype": str, "keep_default_na": False}
+    try:
+        return pd.read_csv(path, sep=separator, nrows=rows, skipinitialspace=True, encoding="utf-8-sig", **options)
+    except pd.errors.EmptyDataError:
+        raise TableError(f"{path.name} is empty. Its first line should name the columns.") from None
+    except pd.errors.ParserError as error:
+        reason = str(error).strip().rpartition("C error: ")[2].rstrip(".")
+        raise TableError(
+            f"{path.name} is not a regular table: {reason}. Every line needs as many fields as the first; put quotes "
+            "around text that holds a separator."
+        ) from None
+    except (UnicodeDecodeError, EOFError, OSError) as error:
+        raise TableError(f"{path.name} cannot be read as UTF-8 text ({error}). Save it again as UTF-8.") from None
+
+
+def _read_parquet(path: Path) -> "pd.DataFrame":
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.ParquetFile(path).read()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).") from None
+    _check_names(table.column_names, path.name, ",")
+    frame = table.to_pandas(ignore_metadata=True)
+    categories = frame.select_dtypes("category").columns
+    return frame.astype(dict.fromkeys(categories, object))
+
+
+def _check_names(names: list[str], file: str, separator: str) -> None:
+    if len(names) == 1:
+        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
+            if other != separator and other in names[0]:
+                raise TableError(
+                    f"{file} has a single column {names[0]!r}: it seems to be separated by {word}. Save it again "
+                    f"with {'commas' if separator == ',' else 'tabs'} (and with decimal points)."
+                )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise TableError(f"{file} has more than one column named {repeated[0]!r}. Give every column its own name.")

@@ -1,0 +1,61 @@
+"""The paper's regression figures: their numbers, and files that can be opened."""
+
+import json
+
+import numpy as np
+import oracles
+import pytest
+
+from decond.paper import FIGURES, figure4
+from decond.regression import log_evidence_and_gradient
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures") / "made"
+    return {name: (*write(folder), folder) for name, write in FIGURES.items()}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_a_picture_and_its_numbers(written, name):
+    paths, numbers, folder = written[name]
+    assert paths == [folder / f"{name}.png", folder / f"{name}.json"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert json.loads(paths[1].read_text()) == numbers
+
+
+def test_figure_3_has_the_known_numbers(written):
+    answers = written["figure3"][1]["answers"]
+    assert answers["learned"]["negative_log_evidence"] == pytest.approx(105.72771406, abs=5e-7)
+    assert answers["initial"]["negative_log_evidence"] == pytest.approx(1548.0821503, abs=5e-7)
+    assert answers["learned"]["coverage_2sd"] == pytest.approx(0.976, abs=2e-3)
+    errors = {"learned": 0.168, "initial": 0.518, "learned, MAP mediator": 0.137, "impute": 0.836, "cascade": 1.191}
+    for name, error in errors.items():
+        assert answers[name]["rmse"] == pytest.approx(error, abs=1.5e-3)
+    found = answers["learned"]["hyperparameters"]
+    np.testing.assert_allclose(list(found.values()), [1.03741465, 0.35222978, 0.40144024], rtol=1e-4)
+
+
+def test_figure_4_starts_from_the_known_draws():
+    for ours, theirs in zip(figure4.sparse_toy(), oracles.sparse_toy_data(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_figure_4_learning_improves_on_random_points(written):
+    answers = written["figure4"][1]["answers"]
+    errors = {name: answer["rmse_within_data"] for name, answer in answers.items()}
+    evidences = {name: answer["negative_log_evidence"] for name, answer in answers.items()}
+    assert errors["jointly"] < 0.15
+    assert errors["points"] < 0.15 < 0.4 < errors["random"]
+    assert evidences["jointly"] < evidences["points"] < evidences["random"]
+    assert (answers["points"]["lengthscale"], answers["points"]["noise"]) == (1.0, 0.25)
+    assert answers["jointly"]["lengthscale"] == pytest.approx(1.0, abs=0.15)
+    assert answers["jointly"]["noise"] == pytest.approx(0.25, abs=0.05)
+    assert len(written["figure4"][1]["slips_of_the_published_panels"]) == 2
+
+
+def test_figure_4_points_are_at_an_optimum():
+    z = figure4.sparse_toy()[1]
+    model = figure4.panels()["points"].model
+    slopes = log_evidence_and_gradient(model.prior, model.observation, z, points=True)[1]
+    np.testing.assert_allclose(slopes["observation.x"] + slopes["observation.y"], 0.0, atol=1e-2)

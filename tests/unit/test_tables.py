@@ -1,0 +1,267 @@
+"""Tables in files: every common slip gets a message that names the file, the column, the row and the remedy."""
+
+import datetime
+import decimal
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from decond.tables import TableError, check_output, match_groups, match_mediators, read_table, write_table
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return a function that writes a file and reads it as a table."""
+
+    def read(content, name="t.csv"):
+        path = tmp_path / name
+        if isinstance(content, pd.DataFrame):
+            write_table(content, path)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_table(path)
+
+    return read
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "T.CSV", "t.tsv", "t.csv.gz", "t.tsv.gz", "t.parquet", "t.pq"])
+def test_every_format_keeps_every_digit_and_every_label(table, name):
+    frame = pd.DataFrame({"x": [0.1, 1 / 3, -2e-300], "day": ["a", "b,c", 'd"\te']})
+    found = table(frame, name)
+    assert found.numbers(["x"])["x"].tolist() == frame["x"].tolist()
+    assert found.labels(["day"])["day"].tolist() == frame["day"].tolist()
+    assert list(found.frame) == ["x", "day"]
+    assert len(found) == 3
+
+
+def test_spaces_a_byte_order_mark_and_blank_lines_do_no_harm(table):
+    found = table(b"\xef\xbb\xbfx, day \n 1.5 , a \n\n2, b\n")
+    assert found.numbers(["x"])["x"].tolist() == [1.5, 2.0]
+    assert found.labels(["day"])["day"].tolist() == ["a", "b"]
+
+
+def test_cells_are_not_guessed_at(table):
+    """Leading zeros, long numbers and the label NA stay what they are when the table is passed on."""
+    found = table("code,country\n007,NA\n12345678901234567890,None\n")
+    assert found.frame.to_numpy().tolist() == [["007", "NA"], ["12345678901234567890", "None"]]
+    assert found.labels(["country"])["country"].tolist() == ["NA", "None"]
+
+
+FILES = {
+    "empty": ("", "t.csv", r"t\.csv is empty\. Its first line should name the columns"),
+    "semicolons": ("x;y\n1,5;2\n", "t.csv", r"single column 'x;y': it seems to be separated by semicolons.*commas"),
+    "tabs": ("x\ty\n1\t2\n", "t.csv", r"separated by tabs"),
+    "commas in a tsv": ("x,y\n1,2\n", "t.tsv", r"separated by commas.*Save it again with tabs"),
+    "repeated names": ("x,y, x\n1,2,3\n", "t.csv", r"more than one column named 'x'"),
+    "too many fields": ("x,y\n1,2\n3,4,5\n", "t.csv", r"not a regular table: Expected 2 fields in line 3, saw 3"),
+    "every row too long": ("x,y\n1,2,3\n3,4,5\n", "t.csv", r"Expected 2 fields in line 2, saw 3"),
+    "open quote": ('x,y\n"1,2\n', "t.csv", r"not a regular table: EOF inside string"),
+    "not text": (b"\xff\xfe\x00x", "t.csv", r"cannot be read as UTF-8 text"),
+    "not gzip": ("x,y\n1,2\n", "t.csv.gz", r"cannot be read as UTF-8 text \(Not a gzipped file"),
+    "cut gzip": (gzip.compress(b"x,y\n1,2\n")[:15], "t.csv.gz", r"cannot be read as UTF-8 text"),
+    "not parquet": ("x,y\n1,2\n", "t.parquet", r"t\.parquet is not a Parquet file, or it is damaged"),
+    "sheet": ("x", "t.xlsx", r"ends in '\.xlsx'; tables are read as \.csv.*Save the sheet as CSV"),
+    "no suffix": ("x", "t", r"t ends in ''; tables are read as"),
+    "compressed parquet": ("x", "t.parquet.gz", r"tables are read as"),
+}
+
+
+@pytest.mark.parametrize(("content", "name", "message"), FILES.values(), ids=FILES.keys())
+def test_files_that_cannot_be_read(table, content, name, message):
+    with pytest.raises(TableError, match=message):
+        table(content, name)
+
+
+def test_missing_files_and_folders(tmp_path):
+    (tmp_path / "hours.csv").touch()
+    with pytest.raises(TableError, match=r"there is no file .*hour\.csv\. Its folder has hours\.csv\."):
+        read_table(tmp_path / "hour.csv")
+    with pytest.raises(TableError, match=r"there is no file .*nowhere/hour\.csv\.$"):
+        read_table(tmp_path / "nowhere" / "hour.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=r"folder\.csv is a folder\. Give one file"):
+        read_table(tmp_path / "folder.csv")
+
+
+def test_parquet_with_repeated_names(tmp_path):
+    columns = [pyarrow.array([1.0]), pyarrow.array([2.0])]
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=["x", "x"]), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"more than one column named 'x'"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_places_to_write_to(tmp_path):
+    check_output(tmp_path / "out.csv")
+    with pytest.raises(TableError, match=r"ends in '\.json'"):
+        check_output(tmp_path / "out.json")
+    with pytest.raises(TableError, match=r"the folder .*nowhere does not exist"):
+        check_output(tmp_path / "nowhere" / "out.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=r"is a folder"):
+        check_output(tmp_path / "folder.csv")
+
+
+# ---- columns -------------------------------------------------------------------------------------------------
+
+COLUMNS = {
+    "missing": ("wind,day\n1,2\n", ["speed"], r"t\.csv has no column 'speed'\. Its columns are wind, day\."),
+    "close": ("ws_hub,day\n1,2\n", ["ws_hbu"], r"no column 'ws_hbu'; did you mean 'ws_hub'\?"),
+    "case": ("ALT,day\n1,2\n", ["alt"], r"did you mean 'ALT'\?"),
+    "named twice": ("x,y\n1,2\n", ["x", "x"], r"column 'x' was named twice"),
+    "text": (
+        "x\n1\nabc\n3\nlow\n",
+        ["x"],
+        r"should hold numbers, but row 2 has 'abc' \(and 1 more like it\)\. Correct",
+    ),
+    "decimal comma": ('x\n"1,5"\n', ["x"], r"row 1 has '1,5'\. Write numbers with a decimal point"),
+    "date": ("x\n2014-01-01\n", ["x"], r"has '2014-01-01'\. It looks like a date: convert it.*days since the start"),
+    "empty cells": ("x,y\n1,1\n,2\nNA,3\n", ["x"], r"'x' of t\.csv has 2 empty cell\(s\), the first in row 2\. Fill"),
+    "NaN": ("x\n1\nnan\n", ["x"], r"1 empty cell\(s\), the first in row 2"),
+    "short lines": ("x,y\n1,2\n3\n", ["y"], r"'y' of t\.csv has 1 empty cell\(s\), the first in row 2"),
+    "infinite": ("x\n1\n-inf\n", ["x"], r"infinite value in row 2"),
+}
+
+
+@pytest.mark.parametrize(("content", "columns", "message"), COLUMNS.values(), ids=COLUMNS.keys())
+def test_columns_that_are_no_numbers(table, content, columns, message):
+    with pytest.raises(TableError, match=message):
+        table(content).numbers(columns)
+
+
+def test_missing_labels(table):
+    with pytest.raises(TableError, match=r"'day' of t\.csv has 2 empty cell\(s\), the first in row 2\. Remove these"):
+        table("day,x\na,1\n,2\n  ,3\n").labels(["day"])
+
+
+def test_too_few_rows(table):
+    table("x\n1\n2\n").check_length(2, "fitting")
+    with pytest.raises(TableError, match=r"t\.csv has no rows below its header; fitting needs at least 2"):
+        table("x\n").check_length(2, "fitting")
+    with pytest.raises(TableError, match=r"t\.csv has one row below its header; fitting needs at least 2"):
+        table("x\n1\n").check_length(2, "fitting")
+    with pytest.raises(TableError, match=r"has 2 rows below its header; fitting needs at least 3"):
+        table("x\n1\n2\n").check_length(3, "fitting")
+
+
+def test_typed_columns_of_parquet(tmp_path):
+    day = datetime.date(2014, 1, 1)
+    columns = {
+        "whole": pyarrow.array([1, 2]),
+        "nullable": pyarrow.array([1, None]),
+        "truth": pyarrow.array([True, False]),
+        "money": pyarrow.array([decimal.Decimal("1.5"), decimal.Decimal("2.5")]),
+        "day": pyarrow.array([day, day]),
+        "stamp": pyarrow.array([datetime.datetime(2014, 1, 1), datetime.datetime(2014, 1, 1, 6, 30)]),
+        "kind": pyarrow.array(["a", "b"]).dictionary_encode(),
+        "codes": pyarrow.array(["1", "2"]),
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table.numbers(["whole", "truth", "money", "codes"]).to_numpy().tolist() == [[1, 1, 1.5, 1], [2, 0, 2.5, 2]]
+    assert table.labels(["kind", "day", "stamp", "whole"]).to_numpy().tolist() == [
+        ["a", "2014-01-01", "2014-01-01", "1"],
+        ["b", "2014-01-01", "2014-01-01T06:30:00", "2"],
+    ]
+    with pytest.raises(TableError, match=r"'nullable' of t\.parquet has 1 empty cell\(s\), the first in row 2"):
+        table.numbers(["nullable"])
+    with pytest.raises(TableError, match=r"'stamp' of t\.parquet holds dates, but numbers are needed.*days since"):
+        table.numbers(["stamp"])
+    with pytest.raises(TableError, match=r"'day' of t\.parquet should hold numbers.*looks like a date"):
+        table.numbers(["day"])
+
+
+# ---- what two tables have in common --------------------------------------------------------------------------
+
+
+def test_a_mediator_of_numbers_stays_numbers_and_text_becomes_labels(table):
+    pairs, task = table("u,v\n1,a\n2,b\n", "p.csv"), table("v,u\nb,7\na,8\n", "q.csv")
+    y, y_task, used, used_task, notes = match_mediators(pairs, task, ["u", "v"])
+    assert used.all()
+    assert used_task.all()
+    assert y.dtypes.tolist() == y_task.dtypes.tolist() == [np.dtype(float), np.dtype(object)]
+    assert y_task.to_numpy().tolist() == [[7.0, "b"], [8.0, "a"]]
+    assert notes == []
+
+
+def test_numbers_that_are_labels_are_alike_however_they_are_written(table):
+    pairs, task = (
+        table("u\n007\n1.50\n9007199254740993\n", "p.csv"),
+        table("u\n7.0\n1.5\n9007199254740993\n", "q.csv"),
+    )
+    found = match_mediators(pairs, task, ["u"], labels=True)
+    assert found.y["u"].tolist() == found.y_task["u"].tolist() == ["7", "1.5", "9007199254740993"]
+
+
+def test_labels_among_text_stay_as_they_are(table):
+    """Where some labels are no numbers, 01, 1 and 1_0 are three labels."""
+    found = table("u\n01\n1\n1_0\nx\n")
+    assert found.labels(["u"])["u"].tolist() == ["01", "1", "1_0", "x"]
+
+
+def test_a_slip_does_not_turn_numbers_into_labels(table):
+    pairs, task = table("u\n1\n2x\n", "p.csv"), table("u\n1\n2\n", "q.csv")
+    with pytest.raises(TableError, match=r"'u' of p\.csv should hold numbers, but row 2 has '2x'.*say --labels"):
+        match_mediators(pairs, task, ["u"])
+    found = match_mediators(pairs, task, ["u"], labels=True)
+    assert found.used.tolist() == found.used_task.tolist() == [True, False]
+
+
+def test_a_mediator_of_two_kinds_is_refused(table):
+    with pytest.raises(TableError, match=r"'u' holds numbers in q\.csv but text in p\.csv"):
+        match_mediators(table("u\na\n", "p.csv"), table("u\n1\n", "q.csv"), ["u"])
+    with pytest.raises(TableError, match=r"'u' holds numbers in p\.csv but text in q\.csv"):
+        match_mediators(table("u\n1\n", "p.csv"), table("u\na\n", "q.csv"), ["u"])
+
+
+def test_no_label_in_common(table):
+    pairs, task = table("day\nmon\ntue\n", "p.csv"), table("day\nMonday\nTuesday\nMonday\n", "q.csv")
+    with pytest.raises(
+        TableError, match=r"no value of 'day' in common: 'mon', 'tue', … in p\.csv and 'Monday', 'Tues"
+    ):
+        match_mediators(pairs, task, ["day"])
+    with pytest.raises(TableError, match=r"q\.csv has no column 'night'"):
+        match_mediators(table("night\n1\n", "p.csv"), task, ["night"])
+
+
+def test_several_label_columns_are_matched_together(table):
+    pairs, task = table("u,v\na,1\nb,2\n", "p.csv"), table("u,v\na,2\nb,2\n", "q.csv")
+    found = match_mediators(pairs, task, ["u", "v"], labels=True)
+    assert found.used.tolist() == found.used_task.tolist() == [False, True]
+    assert found.notes[0] == "1 of 2 rows of p.csv is left out: q.csv has no row with its 'u', 'v'."
+    mixed = match_mediators(pairs, task, ["u", "v"])  # v is a number: a row may teach about others nearby
+    assert mixed.used.all()
+    assert mixed.used_task.all()
+
+
+def test_groups_are_matched_and_what_is_left_out_is_said(table):
+    rows, days = table("d,x\n1,5\n2,6\n1,7\n3,8\n", "r.csv"), table("d,z\n2,0.2\n1,0.1\n9,0.9\n8,0.8\n", "g.csv")
+    found = match_groups(rows, days, "d")
+    assert found.used.tolist() == [True, True, True, False]
+    assert found.used_task.tolist() == [True, True, False, False]
+    assert found.y["d"].tolist() == ["1", "2", "1", "3"]
+    assert found.notes == [
+        "1 of 4 rows of r.csv is left out: g.csv has no row with its 'd'.",
+        "2 of 4 rows of g.csv are left out: r.csv has no row with their 'd'.",
+    ]
+
+
+def test_groups_that_do_not_fit(table):
+    rows = table("d,x\n1,5\n2,6\n", "r.csv")
+    with pytest.raises(TableError, match=r"g\.csv has more than one row with 'd' = '1'; every group has one target"):
+        match_groups(rows, table("d,z\n1,0\n1,0\n", "g.csv"), "d")
+    with pytest.raises(TableError, match=r"no value of 'd' in common"):
+        match_groups(rows, table("d,z\n5,0\n6,0\n", "g.csv"), "d")
+
+
+def test_importing_tables_does_not_import_pandas():
+    code = "import sys; import decond.tables; assert not {'pandas', 'pyarrow'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
