@@ -27,6 +27,7 @@ __all__ = [
     "Pullback",
     "fill_gram",
     "gram_pullback",
+    "rows_pullback",
     "symmetric_gram_pullback",
     "traced_squared_distance",
 ]
@@ -50,15 +51,23 @@ class Pullback(NamedTuple):
     b: np.ndarray
 
 
-def gram_pullback(
-    kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray, tile: tuple[int, int] | None = None
-) -> Pullback:
-    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``.
-
-    With a `tile` all tiles have these sides: who has many sizes or many rows knows best what is worth compiling.
-    """
+def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray) -> Pullback:
+    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``."""
     a, b = _coded(a, b)
-    return _pull_tiles(kernel, a, b, adjoint, [(*spans, 1.0) for spans in _grid(len(a), len(b), tile)], tile)
+    return _pull_tiles(kernel, a, b, adjoint, [(*spans, 1.0) for spans in _grid(len(a), len(b))])
+
+
+def rows_pullback(
+    kernel: Parametrized, a: np.ndarray, rows: np.ndarray, adjoint: np.ndarray, tile: tuple[int, int]
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Return the same gradient with respect to parameters and `a` only, for many fixed rows.
+
+    All tiles have the sides of `tile`: who has many rows, or calls with many sizes, knows what is worth compiling.
+    """
+    a, rows = _coded(a, rows)
+    spans = [(*spans, 1.0) for spans in _grid(len(a), len(rows), tile)]
+    pulled = _pull_tiles(kernel, a, rows, adjoint, spans, tile)
+    return pulled.parameters, pulled.a
 
 
 def fill_gram(kernel: Parametrized, a: np.ndarray, b: np.ndarray, out: np.ndarray, tile: tuple[int, int]) -> None:
@@ -161,10 +170,10 @@ def _pull_tiles(
     tiles: list[tuple[slice, slice, float]],
     tile: tuple[int, int] | None = None,
 ) -> Pullback:
-    """Sum the pullbacks of tiles, given as (rows, columns, multiplicity)."""
+    """Sum the pullbacks of tiles, given as (rows, columns, multiplicity); with a `tile`, b is fixed."""
     parameters: dict[str, Any] = dict.fromkeys(flatten(kernel)[0], 0.0)
     a_total, b_total = np.zeros(a.shape), np.zeros(b.shape)
-    compiled = _prepared(kernel, _gram_gradient())
+    compiled = _prepared(kernel, _gram_gradient(), (0, 1, 2) if tile is None else (0, 1))
 
     def pull(spans: tuple[slice, slice, float]) -> Any:
         rows, columns, _ = spans
@@ -173,14 +182,15 @@ def _pull_tiles(
         return compiled(padded, _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1]))
 
     pulled = _on_all_cores(pull, tiles)
-    for (rows, columns, multiplicity), (gradient, a_bar, b_bar) in zip(tiles, pulled, strict=True):
+    for (rows, columns, multiplicity), (gradient, a_bar, *b_bar) in zip(tiles, pulled, strict=True):
         a_total[rows] += multiplicity * a_bar[: rows.stop - rows.start]
-        b_total[columns] += multiplicity * b_bar[: columns.stop - columns.start]
+        for bar in b_bar:
+            b_total[columns] += multiplicity * bar[: columns.stop - columns.start]
         parameters = _added(parameters, gradient, multiplicity)
     return Pullback(parameters, a_total, b_total)
 
 
-def _prepared(kernel: Parametrized, compiled: Callable[..., Any]) -> Callable[..., Any]:
+def _prepared(kernel: Parametrized, compiled: Callable[..., Any], *options: Any) -> Callable[..., Any]:
     """Return a compiled function at a kernel, run in float64 whatever the caller's JAX settings are."""
     import jax
 
@@ -190,7 +200,7 @@ def _prepared(kernel: Parametrized, compiled: Callable[..., Any]) -> Callable[..
     def run(*arrays: np.ndarray) -> Any:
         fresh = {path: np.array(value) for path, value in parameters.items()}  # JAX remembers those seen in 32 bits
         with jax.enable_x64(True):
-            result = compiled(structure, fresh, [np.array(value) for value in constants], *arrays)
+            result = compiled(structure, *options, fresh, [np.array(value) for value in constants], *arrays)
             return jax.tree.map(np.asarray, result)
 
     return run
@@ -240,9 +250,11 @@ def _gram_gradient() -> Callable[..., Any]:
     def contracted(parameters: Any, a: Any, b: Any, structure: Structure, constants: Any, adjoint: Any) -> Any:
         return (adjoint * unflatten(structure, parameters, constants).gram(a, b)).sum()
 
-    @functools.partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
-    def gram_gradient(structure: Structure, parameters: Any, constants: Any, adjoint: Any, a: Any, b: Any) -> Any:
-        return jax.grad(contracted, argnums=(0, 1, 2))(parameters, a, b, structure, constants, adjoint)
+    @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILER_OPTIONS)
+    def gram_gradient(
+        structure: Structure, wanted: tuple[int, ...], parameters: Any, constants: Any, adjoint: Any, a: Any, b: Any
+    ) -> Any:
+        return jax.grad(contracted, argnums=wanted)(parameters, a, b, structure, constants, adjoint)
 
     return gram_gradient
 
@@ -258,7 +270,7 @@ def _gram_values() -> Callable[..., Any]:
     return gram_values
 
 
-def _grid(height: int, width: int, tile: tuple[int, int] | None) -> list[tuple[slice, slice]]:
+def _grid(height: int, width: int, tile: tuple[int, int] | None = None) -> list[tuple[slice, slice]]:
     """Return the rows and columns of all tiles."""
     sides = tile or (SIDES[-1], SIDES[-1])
     return [(rows, columns) for rows in _spans(height, sides[0]) for columns in _spans(width, sides[1])]

@@ -1,5 +1,8 @@
 """Tiles, padding and compilation of the gradient code."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -75,3 +78,49 @@ def test_labels_are_coded_for_jax():
     adjoint = np.array([[0.3], [0.7]])
     pulled = autodiff.gram_pullback(kernel, a, b, adjoint)
     assert pulled.parameters["variance"] == pytest.approx(0.7 * np.exp(-0.5 * (2.0 / 0.9) ** 2))
+
+
+@pytest.mark.parametrize("tile", [(4, 8), (16, 64)])
+def test_many_rows_in_tiles_of_a_given_size(tile):
+    a, rows, adjoint = RNG.standard_normal((11, 2)), RNG.standard_normal((45, 2)), RNG.standard_normal((11, 45))
+    for kernel in (1.3 * kernels.Matern52([0.7, 1.1]), 0.8 * kernels.RBF(0.9) + kernels.Linear([1.0, 2.0])):
+        gram = np.full((11, 46), np.nan)
+        autodiff.fill_gram(kernel, a, rows, gram[:, :45], tile)
+        np.testing.assert_allclose(gram[:, :45], kernel.gram(a, rows), rtol=1e-13, atol=1e-14)
+        assert np.isnan(gram[:, 45]).all()
+        parameters, points = autodiff.rows_pullback(kernel, a, rows, adjoint, tile)
+        expected = autodiff.gram_pullback(kernel, a, rows, adjoint)
+        assert set(parameters) == set(expected.parameters)
+        for path, bar in expected.parameters.items():
+            np.testing.assert_allclose(parameters[path], bar, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(points, expected.a, rtol=1e-10, atol=1e-12)
+
+
+def test_the_number_of_cores_changes_no_digit(small_tiles, monkeypatch):
+    a, b, adjoint = RNG.standard_normal((19, 2)), RNG.standard_normal((11, 2)), RNG.standard_normal((19, 11))
+    kernel = 1.3 * kernels.RBF([0.7, 1.1])
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(autodiff, "_cores", lambda cores=cores: cores)
+        found.append(autodiff.gram_pullback(kernel, a, b, adjoint))
+    np.testing.assert_array_equal(found[0].a, found[1].a)
+    np.testing.assert_array_equal(
+        found[0].parameters["kernel.lengthscale"], found[1].parameters["kernel.lengthscale"]
+    )
+
+
+FORK = """
+import os
+from decond import autodiff
+autodiff._cores = lambda: 2
+assert autodiff._on_all_cores(str, [1, 2, 3]) == ["1", "2", "3"]
+child = os.fork()
+if child == 0:
+    os._exit(autodiff._on_all_cores(str, [1, 2, 3]) != ["1", "2", "3"])
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_threads_are_new_after_a_fork():
+    """They do not survive one, and waiting for them would take forever."""
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)

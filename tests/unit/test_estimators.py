@@ -175,8 +175,13 @@ def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
 
 
 def test_tables_without_a_common_label_are_refused():
-    with pytest.raises(ValueError, match=r"0 label\(s\) in common \(y has fri, mon.*y_task has FRI, MON.*upper"):
+    with pytest.raises(ValueError, match=r"no label in common \(fri, mon.*in y; FRI, MON.*in y_task.*upper"):
         labeled().fit(X, LABELS[INDEX], np.char.upper(LABELS), Z)
+    with pytest.raises(ValueError, match=r"no label in common"):
+        TaskTransformedGP(uncertainty="plain").fit(X, LABELS[INDEX], np.char.upper(LABELS), Z)
+    frame = pd.DataFrame({"p": np.arange(5.0), "q": np.arange(5.0)})
+    with pytest.raises(ValueError, match=r"y has the columns \['p', 'q'\] but y_task has \['q', 'p'\]"):
+        TaskTransformedGP().fit(X[:5], frame, frame[["q", "p"]], Z)
     with pytest.raises(ValueError, match=r"1 label\(s\) in common"):
         labeled().fit(X, LABELS[INDEX], ["mon", "sun"], Z[:2])
     with pytest.raises(TypeError, match=r"text in one table and numbers in the other.*Convert both"):

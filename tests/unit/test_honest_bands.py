@@ -217,15 +217,16 @@ def test_many_pairs_are_thinned_for_the_choice_only(monkeypatch):
 
 
 class Bell:
-    """A model whose log evidence is -½ (t - c)ᵀ H (t - c) in the logarithms t of its two parameters."""
+    """A model whose log evidence is -½ (t - c)ᵀ H (t - c) in the logarithms t of its three parameters."""
 
-    CENTER = np.log([2.0, 0.5])
+    NAMES = ("first", "second", "third")
+    CENTER = np.log([2.0, 0.5, 7.0])
 
-    def __init__(self, hessian, at=(2.0, 0.5), fails_above=np.inf):
+    def __init__(self, hessian, at=(2.0, 0.5, 7.0), fails_above=np.inf):
         self.hessian, self.at, self.fails_above = np.asarray(hessian), tuple(at), fails_above
 
     def values(self):
-        return {"first": self.at[0], "second": self.at[1]}
+        return dict(zip(self.NAMES, self.at, strict=True))
 
     def points(self):
         return {}
@@ -234,7 +235,7 @@ class Bell:
         return dict.fromkeys(self.values(), positive)
 
     def with_values(self, values):
-        return Bell(self.hessian, (values["first"], values["second"]), self.fails_above)
+        return Bell(self.hessian, [values[name] for name in self.NAMES], self.fails_above)
 
     def log_evidence(self, z):
         return self.log_evidence_and_gradient(z)[0]
@@ -244,7 +245,7 @@ class Bell:
             raise NotPositiveDefiniteError("too large")
         d = np.log(self.at) - self.CENTER
         slope = -self.hessian @ d / np.array(self.at)
-        return -0.5 * d @ self.hessian @ d, {"first": slope[0], "second": slope[1]}
+        return -0.5 * d @ self.hessian @ d, dict(zip(self.NAMES, slope, strict=True))
 
 
 def at_optimum(model, variables=None):
@@ -253,7 +254,7 @@ def at_optimum(model, variables=None):
 
 
 def logs_of(sample):
-    return np.log([[values["first"], values["second"]] for values in sample.values])
+    return np.log([[values[name] for name in Bell.NAMES] for values in sample.values])
 
 
 def sobol(dimension, seed, n=16):
@@ -261,43 +262,42 @@ def sobol(dimension, seed, n=16):
 
 
 def test_a_bell_is_sampled_by_its_hessian_with_equal_weights():
-    H = np.array([[9.0, 3.0], [3.0, 5.0]])
+    H = np.array([[9.0, 3.0, -1.0], [3.0, 5.0, 2.0], [-1.0, 2.0, 7.0]])
     result, variables = at_optimum(Bell(H))
     sample = sample_hyperparameters(result, None, variables, seed=7)
     steps = logs_of(sample) - Bell.CENTER
     np.testing.assert_allclose(steps[0], 0.0, atol=1e-12)
     np.testing.assert_allclose(
-        np.einsum("si,ij,sj->s", steps[1:], H, steps[1:]), (sobol(2, 7) ** 2).sum(axis=1), rtol=1e-5
+        np.einsum("si,ij,sj->s", steps[1:], H, steps[1:]), (sobol(3, 7) ** 2).sum(axis=1), rtol=1e-5
     )
-    directions = steps[1:] @ np.linalg.cholesky(H)  # of unit covariance, so not all along one axis
-    assert np.linalg.matrix_rank(directions) == 2
+    assert np.linalg.matrix_rank(steps) == 3
     np.testing.assert_allclose(sample.weights, 1.0 / 17.0, rtol=1e-5)
 
 
 def test_flat_directions_are_proposed_no_wider_than_a_factor_of_e():
-    H = np.diag([4.0, 0.25])
+    H = np.diag([4.0, 0.25, 9.0])
     result, variables = at_optimum(Bell(H))
     sample = sample_hyperparameters(result, None, variables, seed=1)
     steps = logs_of(sample)[1:] - Bell.CENTER
-    normal = sobol(2, 1)
-    widths = np.sort(np.abs(steps * [2.0, 1.0]), axis=None)  # curvature 4, and 1 instead of 0.25
+    normal = sobol(3, 1)
+    widths = np.sort(np.abs(steps * [2.0, 1.0, 3.0]), axis=None)  # curvatures 4 and 9, and 1 instead of 0.25
     np.testing.assert_allclose(widths, np.sort(np.abs(normal), axis=None), rtol=1e-5)
     logs = np.concatenate([[0.0], 0.5 * (1.0 - 0.25) * steps[:, 1] ** 2])
     np.testing.assert_allclose(sample.weights, np.exp(logs) / np.exp(logs).sum(), rtol=1e-5)
 
 
 def test_hyperpriors_count_in_the_curvature_and_in_the_weights():
-    model = Bell(np.diag([4.0, 4.0]))
+    model = Bell(np.diag([4.0, 4.0, 4.0]))
     variables = select(model, hyperpriors={"first": LogNormal(2.0, 0.5)})  # at the optimum already
     sample = sample_hyperparameters(at_optimum(model)[0], None, variables, seed=2)
     steps = logs_of(sample)[1:] - Bell.CENTER
-    widths = np.sort(np.abs(steps * np.sqrt([8.0, 4.0])), axis=None)
-    np.testing.assert_allclose(widths, np.sort(np.abs(sobol(2, 2)), axis=None), rtol=1e-5)
+    widths = np.sort(np.abs(steps * np.sqrt([8.0, 4.0, 4.0])), axis=None)
+    np.testing.assert_allclose(widths, np.sort(np.abs(sobol(3, 2)), axis=None), rtol=1e-5)
     np.testing.assert_allclose(sample.weights, 1.0 / 17.0, rtol=1e-5)
 
 
 def test_points_where_nothing_can_be_computed_weigh_nothing():
-    result, variables = at_optimum(Bell(np.diag([1.0, 1.0]), fails_above=2.2))
+    result, variables = at_optimum(Bell(np.eye(3), fails_above=2.2))
     with_failures = sample_hyperparameters(result, None, variables, seed=0)
     assert 1 < len(with_failures.values) < 17
     assert all(values["first"] <= 2.2 for values in with_failures.values)
@@ -305,12 +305,14 @@ def test_points_where_nothing_can_be_computed_weigh_nothing():
 
 
 def test_points_stay_within_bounds_and_repeat_with_the_seed():
-    model = Bell(np.diag([1.0, 1.0]))
-    variables = select(model, bounds={"first": (1.5, 2.5), "second": (0.5, 0.9)})
+    model = Bell(np.eye(3))
+    variables = select(model, bounds={"first": (1.0, 3.0), "second": (0.3, 0.9)})
     sample = sample_hyperparameters(at_optimum(model)[0], None, variables, seed=0)
     natural = np.exp(logs_of(sample))
-    assert np.all((natural >= [1.5 - 1e-12, 0.5 - 1e-12]) & (natural <= [2.5 + 1e-12, 0.9 + 1e-12]))
-    assert np.unique(natural[:, 0]).size > 2
+    inside = natural[:, :2]
+    assert np.all((inside >= [1.0, 0.3]) & (inside <= [3.0, 0.9]))
+    assert np.all((inside > [1.0, 0.3]) & (inside < [3.0, 0.9])), "points outside are dropped, not moved to the edge"
+    assert 1 < len(natural) < 17
     again = sample_hyperparameters(at_optimum(model)[0], None, variables, seed=0)
     np.testing.assert_array_equal(np.exp(logs_of(again)), natural)
     np.testing.assert_array_equal(again.weights, sample.weights)
@@ -319,7 +321,7 @@ def test_points_stay_within_bounds_and_repeat_with_the_seed():
 
 
 def test_no_further_points_is_the_optimum_alone():
-    result, variables = at_optimum(Bell(np.eye(2)))
+    result, variables = at_optimum(Bell(np.eye(3)))
     sample = sample_hyperparameters(result, None, variables, n=0)
     assert sample.values[0]["first"] == pytest.approx(2.0)
     np.testing.assert_array_equal(sample.weights, [1.0])
@@ -446,13 +448,18 @@ def test_the_ensemble_averages_both_descriptions_by_their_evidence():
     for member in tops:
         model = models[member.model].with_values(member.values)
         log_length = np.log(model.prior.kernel.kernel.lengthscale / (2.0 * x.std(axis=0)))
-        evidences.append(log_evidence(*model, z - z.mean()) - 0.5 * float((log_length**2).sum()))
+        log_variance = np.log(model.prior.kernel.variance / z.var())
+        hyper = -0.5 * float((log_length**2).sum() + log_variance**2)
+        evidences.append(log_evidence(*model, z - z.mean()) + hyper)
         assert model.observation.scale == model.prior.kernel.variance  # C has the variance of f
-        assert model.observation.sampled
+        assert not model.observation.sampled
     shares = np.exp(evidences - np.max(evidences))
     np.testing.assert_allclose([member.center for member in tops], shares / shares.sum(), rtol=1e-6)
     for i, top in enumerate(tops):
         assert sum(member.weight for member in members if member.model == i) == pytest.approx(top.center)
+    best = models[int(np.argmax(evidences))].with_values(tops[int(np.argmax(evidences))].values)
+    assert gp.kernel_.variance == best.prior.kernel.variance == gp.fit_result_.model.prior.kernel.variance
+    assert gp.noise_ == best.observation.noise == gp.fit_result_.parameters["observation.noise"]
     posteriors = [condition(*models[m.model].with_values(m.values), z - z.mean()) for m in members]
     x_new = np.linspace(-5, 5, 7)[:, None]
     mean, std = gp.predict(x_new, return_std=True)

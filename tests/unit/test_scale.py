@@ -124,6 +124,7 @@ def test_statistics_add_up_in_any_order():
         assert merged.count == 30
         np.testing.assert_allclose(merged.gram, whole.gram, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(merged.cross, whole.cross, rtol=1e-12, atol=1e-14)
+        assert merged.unresolved == pytest.approx(whole.unresolved, rel=1e-12)
         assert model.condition(merged).log_evidence == pytest.approx(model.condition(whole).log_evidence, rel=1e-12)
     with pytest.raises(ValueError, match=r"6 inducing points and 2 target\(s\) cannot be added to those of 6 and 1"):
         whole + Statistics.zero(6, 1)
@@ -135,7 +136,7 @@ def test_targets_and_amplitude_can_change_their_units_afterwards():
     model = SparseModel(kernels.RBF(1.1), u, noise=0.2)
     afterwards = model.statistics(Table(x, z)).standardized(offset, scale)
     before = model.statistics(Table(x, (z - offset) / scale))
-    for name in ("gram", "cross", "squares", "means", "count"):
+    for name in ("gram", "cross", "squares", "means", "count", "unresolved"):
         np.testing.assert_allclose(getattr(afterwards, name), getattr(before, name), rtol=1e-12, atol=1e-12)
     larger = SparseModel(4.0 * kernels.RBF(1.1), u, noise=0.4)  # the same ratio of noise and amplitude
     scaled = model.statistics(Table(x, z)).scaled(2.0)
@@ -182,6 +183,17 @@ def test_rows_far_from_every_inducing_point_are_noise():
     posterior = model.condition(model.statistics(Table(x, z)))
     np.testing.assert_allclose(posterior.mean([[0.0]]), 0.0)
     np.testing.assert_allclose(posterior.variance([[0.0]]), 1.0)
+
+
+def test_labels_are_welcome_where_the_kernel_takes_them():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.choice(["a", "b", "c"], 40), rng.uniform(0, 3, 40).astype(object)]).astype(object)
+    z = rng.standard_normal(40)
+    model = SparseModel(1.3 * (kernels.Categorical().on([0]) * kernels.RBF(0.9).on([1])), x[:6], noise=0.4)
+    value, gradient = model.log_evidence_and_gradient(Table(x, z, labels=True))
+    expected, slopes, _ = in_memory(model, x, z)
+    assert value == pytest.approx(expected, rel=1e-11)
+    assert_same_gradient(gradient, slopes)
 
 
 def test_single_precision_is_taken_as_it_is():

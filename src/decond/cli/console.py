@@ -20,7 +20,7 @@ def wrong_input() -> Iterator[None]:
     """End the program with one clear message and exit code 2 where the input is wrong."""
     try:
         yield
-    except (OSError, TypeError, ValueError) as error:
+    except (FloatingPointError, MemoryError, OSError, TypeError, ValueError) as error:
         errors.print(Text.assemble(("Error: ", "bold red"), str(error)), soft_wrap=True)
         raise typer.Exit(2) from None
 

@@ -52,7 +52,7 @@ def command(
     restarts: Annotated[
         int | None, typer.Option(min=0, help="Further starts of the search; 4 by default, 0 with --sparse.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the model; a picture goes beside it.")
     ] = Path("model.decond"),

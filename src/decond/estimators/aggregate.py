@@ -62,7 +62,8 @@ class AggregateGP(PosteriorRegressor):
         sampled = (self.uncertainty == "honest" and self.optimize) if self.sampled is None else bool(self.sampled)
         seen = Aggregated(rows, groups, individual_noise=self.individual_noise, weights=weights, sampled=sampled)
         z = self._centered(
-            as_targets(seen.ordered(z_groups), "z_groups", seen.size, seen.partner), self.kernel is None
+            as_targets(seen.ordered(z_groups), "z_groups", seen.size, seen.partner),
+            self.kernel is None and self.optimize,
         )
         if len(z) < 2:
             raise ValueError(

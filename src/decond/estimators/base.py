@@ -33,7 +33,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         """Return x as rows, and keep the number and names of its columns."""
         rows = as_rows(x, name, labels=True)
         self.n_features_in_ = rows.shape[1]
-        names = _column_names(x)
+        names = column_names(x)
         if names is not None:
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
@@ -43,7 +43,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
     def _known_columns(self, x: Any) -> np.ndarray:
         """Return x as rows with the columns that the model was fitted on."""
         check_is_fitted(self)
-        names, known = _column_names(x), getattr(self, "feature_names_in_", None)
+        names, known = column_names(x), getattr(self, "feature_names_in_", None)
         if names is not None and known is not None and list(names) != list(known):
             raise ValueError(
                 f"x has the columns {list(names)}, but the model was fitted on {list(known)}; feature names should "
@@ -129,6 +129,8 @@ class PosteriorRegressor(IndirectRegressor):
         check_is_fitted(self)
         model = self._heaviest_model()
         M = model.observation.linearize().transformation
+        if abs(float(np.mean(M.sum(axis=0))) - 1.0) > 0.3:
+            raise ValueError("resolution is there only for targets that are averages: columns of M that sum to one.")
         x = self.posterior_.prior.covariance.points(model.observation.x, "x")
         mean, std = self.posterior_.mean(x), self.posterior_.std(x)
         within = np.maximum(M.T @ mean**2 - (M.T @ mean) ** 2, 0.0)
@@ -189,7 +191,8 @@ class PosteriorRegressor(IndirectRegressor):
             model, free, extra.tied, {**choice.bounds, **extra.bounds}, {**choice.hyperpriors, **extra.hyperpriors}
         )
         restarts = self.n_restarts if extra.restarts is None else extra.restarts
-        result = maximize_evidence(model, z, variables, restarts, self.seed, progress=progress, quiet=extra.quiet)
+        quiet = extra.quiet if look_around else list(model.values())  # a first search need not warn
+        result = maximize_evidence(model, z, variables, restarts, self.seed, progress=progress, quiet=quiet)
         if self.uncertainty == "plain" or not look_around:
             return result, HyperparameterSample((result.parameters,), np.ones(1))
         return result, sample_hyperparameters(result, z, variables, seed=self.seed)
@@ -201,7 +204,7 @@ class PosteriorRegressor(IndirectRegressor):
         results = [result for result, _ in fits]
         total = evaluations + sum(result.evaluations for result in results)
         best = max(results, key=lambda result: max(result.starts))
-        best = dataclasses.replace(best, evaluations=total)
+        best = dataclasses.replace(best, evaluations=total, failures=sum(result.failures for result in results))
         return self._set_ensemble(averaged(results, [sample for _, sample in fits], z), best)
 
     def _learn_or_use(
@@ -253,8 +256,10 @@ class PosteriorRegressor(IndirectRegressor):
         result = None
         if summary is not None:
             lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
-            result = FitResult(**{**summary, **lists, "model": ensemble.models[0]})
+            result = FitResult(**{**summary, **lists, "model": None})
         self._set_ensemble(ensemble, result)
+        if result is not None:
+            self.fit_result_ = dataclasses.replace(result, model=self._heaviest_model())
 
 
 class Extra:
@@ -291,13 +296,13 @@ def deviation_of(z: np.ndarray) -> float:
 
 def _free(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
     """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation."""
-    kernel = (
-        [path for path in model.values() if path.startswith("prior.kernel.")] if choice.free is None else choice.free
-    )
-    return [*kernel, *extra.free]
+    if choice.free is not None:
+        return [*choice.free, *extra.free]
+    kernel = {path: value for path, value in model.values().items() if path.startswith("prior.kernel.")}
+    return [*(path for path, value in kernel.items() if np.any(value)), *extra.free]  # what is zero is absent
 
 
-def _column_names(x: Any) -> np.ndarray | None:
+def column_names(x: Any) -> np.ndarray | None:
     """Return the column names of a frame if all are text, else None."""
     columns = getattr(x, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):

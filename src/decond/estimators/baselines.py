@@ -9,13 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_rows, as_targets
+from decond.checks import as_targets
 from decond.estimators.base import IndirectRegressor
 from decond.estimators.defaults import label_columns
 from decond.estimators.direct import DirectGP
 from decond.estimators.groups import shared_groups
+from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation
-from decond.estimators.task_transformed import check_tables
 
 __all__ = ["CascadeGP", "EcologicalGP", "ImputeGP"]
 
@@ -31,8 +31,7 @@ class _Baseline(IndirectRegressor, abc.ABC):
     def fit(self, x: Any, y: Any, y_task: Any, z_task: Any) -> Self:
         """Learn from pairs (x, y) and task rows (y_task, z_task)."""
         rows = self._remember_columns(x, "x")
-        y, y_task = (as_rows(value, name, labels=True) for value, name in ((y, "y"), (y_task, "y_task")))
-        check_tables(rows, y, y_task)
+        y, y_task = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(y_task), "y_task")
         self._check_numbers(rows, "x")
         for name in ("mediator_", "outcome_", "_means"):  # of an earlier fit to tables of another kind
@@ -87,7 +86,7 @@ class _Baseline(IndirectRegressor, abc.ABC):
 
 
 class CascadeGP(_Baseline):
-    """Predict y from x, then z from the predicted y; of labels, take the most likely one.
+    """Predict y from x, then z from the predicted y; of labels, predict the share of each, then the mean of their z.
 
     It fails where y given x has several modes, because the mean between them is a y that never occurs.
 
@@ -110,7 +109,7 @@ class CascadeGP(_Baseline):
         mediator = self.mediator_.predict(x)
         if hasattr(self, "outcome_"):
             return self.outcome_.predict(mediator.reshape(len(x), -1))
-        return self._means[np.argmax(mediator, axis=1)]
+        return mediator @ self._means
 
 
 class ImputeGP(_Baseline):

@@ -22,6 +22,10 @@ SMOOTHNESS = 2.0
 TREND = 0.3
 """The variance of the linear trend is expected around this share of that of the targets."""
 
+AMPLITUDE_SPREAD = 1.0
+"""The variance of f is expected within a factor of e of that of the targets: where they say nothing about f, the
+evidence would rather make it constant, with error bars of nothing."""
+
 LENGTHSCALES = (0.05, 100.0)
 VARIANCES = (1e-3, 1e3)
 NOISES = (1e-3, 3.0)
@@ -103,7 +107,7 @@ def _described(kernel: Kernel, parts: list[Kernel], variance: float, smooth: boo
     prefixes = _prefixes(len(parts))
     within = (VARIANCES[0] * variance, VARIANCES[1] * variance)
     bounds: dict[str, tuple[Any, Any]] = {prefix + "variance": within for prefix in prefixes}
-    hyperpriors = {}
+    hyperpriors = {prefixes[0] + "variance": LogNormal(variance, AMPLITUDE_SPREAD)}
     free = [prefix + "variance" for prefix in prefixes]
     if smooth:
         inner = parts[0].kernel  # type: ignore[attr-defined]

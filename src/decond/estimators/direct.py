@@ -46,7 +46,7 @@ class DirectGP(PosteriorRegressor):
     def fit(self, X: Any, y: Any, progress: Any = None) -> Self:
         """Learn from rows X and targets y: (n,), or (n, t)."""
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        z = self._centered(np.asarray(y, dtype=np.float64), self.kernel is None)
+        z = self._centered(np.asarray(y, dtype=np.float64), self.kernel is None and self.optimize)
         noise = self._starting_noise(z, self.kernel is not None or not self.optimize)
         choice = self._chosen_kernel(self.kernel, X, z)
         return self._learn_or_use(Direct(X, noise), z, choice, self.optimize, progress)

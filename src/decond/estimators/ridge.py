@@ -4,10 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_number, as_rows, as_targets
+from decond.checks import as_number, as_targets
 from decond.estimators.base import IndirectRegressor
 from decond.estimators.defaults import plain_kernel
-from decond.estimators.task_transformed import check_tables
+from decond.estimators.linked import linked_mediators
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.regression import FunctionPrior, TaskTransformed, WeightPrior, condition
@@ -47,8 +47,7 @@ class TaskTransformedRidge(IndirectRegressor):
     def fit(self, x: Any, y: Any, y_task: Any, z_task: Any) -> Self:
         """Solve for f from pairs (x, y) and task rows (y_task, z_task)."""
         rows = self._remember_columns(x, "x")
-        y, y_task = (as_rows(value, name, labels=True) for value, name in ((y, "y"), (y_task, "y_task")))
-        check_tables(rows, y, y_task)
+        y, y_task = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(y_task), "y_task")
         ridges = [
             as_number(getattr(self, name), name, minimum=0.0, strict=True) * count

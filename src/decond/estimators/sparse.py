@@ -163,7 +163,7 @@ class SparseGP(IndirectRegressor):
         columns = y.reshape(len(y), -1)
         offset = columns.mean(axis=0) if self.mean == "constant" else np.zeros(columns.shape[1])
         scale = np.ones(columns.shape[1])
-        if y.ndim > 1 and self.kernel is None:
+        if columns.shape[1] > 1 and self.kernel is None:
             scale = np.array([deviation(np.mean((z - c) ** 2), c) for z, c in zip(columns.T, offset, strict=True)])
         z = (columns - offset) / scale
         choice = self._choice(X, z)

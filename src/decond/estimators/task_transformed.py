@@ -4,10 +4,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_rows, as_targets, check_choice, check_same_length
+from decond.checks import as_targets, check_choice
 from decond.estimators.base import Extra, PosteriorRegressor, deviation_of, noise_range
 from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel
 from decond.estimators.groups import SharedGroups, shared_groups
+from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation, Transformation, descriptions
 from decond.features.base import as_kernel
 from decond.kernels import Scaled
@@ -23,9 +24,9 @@ class TaskTransformedGP(PosteriorRegressor):
 
     The model is the paper's: z = E[f(X) | y] + noise with f a Gaussian process. ``uncertainty="plain"`` learns its
     hyperparameters by maximal evidence, noise and regularization tied (λ = σ²/n), and gives its formulas exactly; its
-    error bars are then too narrow. ``"honest"`` chooses the smoothness of x given y from the pairs alone, counts that
-    each target was measured at one unseen x, and averages over hyperparameters (docs/adr/0007). Where `kernel_y` is
-    given, or with ``optimize=False``, the model is the plain one, and "honest" only adds the average.
+    error bars are then too narrow. ``"honest"`` chooses the smoothness of x given y from the pairs alone and averages
+    over hyperparameters; for labels it counts that the rows of a label are a sample (docs/adr/0007). Where `kernel_y`
+    is given, or with ``optimize=False``, the model is the plain one, and "honest" only adds the average.
 
     Parameters:
         kernel_x, kernel_y: covariances of f and of the mediating function, in the units of the data. None chooses
@@ -37,6 +38,8 @@ class TaskTransformedGP(PosteriorRegressor):
         optimize: whether to learn; otherwise everything is used as given.
         n_restarts: further starts of the search.
         seed: of everything random.
+        sampled: for a mediator of numbers and honest error bars, whether to count that each target was measured at
+            one unseen x, as noise of a size that the prior of f tells. It helped on rougher data, not on the toy.
 
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -57,6 +60,7 @@ class TaskTransformedGP(PosteriorRegressor):
         optimize: bool = True,
         n_restarts: int = 4,
         seed: int = 0,
+        sampled: bool = False,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -67,6 +71,7 @@ class TaskTransformedGP(PosteriorRegressor):
         self.optimize = optimize
         self.n_restarts = n_restarts
         self.seed = seed
+        self.sampled = sampled
 
     def fit(self, x: Any, y: Any, y_task: Any, z_task: Any, progress: Any = None) -> Self:
         """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task)."""
@@ -76,13 +81,12 @@ class TaskTransformedGP(PosteriorRegressor):
         """Learn from x, y, y_task and z_task, which messages call by these names."""
         check_choice(self.mediator, "mediator", ("full", "map"))
         rows = self._remember_columns(tables[0], names[0])
-        y, y_task = (as_rows(tables[i], names[i], labels=True) for i in (1, 2))
-        check_tables(rows, y, y_task, names)
+        y, y_task = linked_mediators(rows, tables[1], tables[2], names)
         targets = as_targets(tables[3], names[3], len(y_task), names[2])
         paper = self.uncertainty == "plain" or self.kernel_y is not None or not self.optimize
         if not paper and len(label_columns(y)) == y.shape[1]:
             return self._fit_labels(rows, shared_groups(y, y_task, targets, callers=2), targets, progress)
-        z = self._centered(targets, self.kernel_x is None and self.kernel_y is None)
+        z = self._centered(targets, self.kernel_x is None and self.kernel_y is None and self.optimize)
         if paper:
             return self._fit_paper(rows, y, y_task, z, progress)
         return self._fit_mediated(rows, descriptions(rows, y, y_task, self.seed), z, progress)
@@ -147,7 +151,9 @@ class TaskTransformedGP(PosteriorRegressor):
         """Return the model with M and C given; C has the variance of f."""
         amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
         covariance = transformation.covariance if self.mediator == "full" else None
-        observation = Transformed(x, transformation.weights, covariance, noise=noise, scale=amplitude, sampled=True)
+        observation = Transformed(
+            x, transformation.weights, covariance, noise=noise, scale=amplitude, sampled=bool(self.sampled)
+        )
         return Model(prior, observation)
 
     def _scaled_kernel(self, x: np.ndarray, z: np.ndarray) -> KernelChoice:
@@ -157,28 +163,6 @@ class TaskTransformedGP(PosteriorRegressor):
             return choice
         kernel = choice.kernel
         return KernelChoice(kernel if isinstance(kernel, Scaled) else 1.0 * kernel, amplitude="variance")
-
-
-def check_tables(
-    x: np.ndarray, y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...] = ("x", "y", "y_task")
-) -> None:
-    """Raise unless the mediator of the two tables can be compared and tells something."""
-    check_same_length(y, names[1], len(x), names[0])
-    if y_task.shape[1] != y.shape[1]:
-        raise ValueError(
-            f"{names[2]} has {y_task.shape[1]} column(s) but {names[1]} has {y.shape[1]}; the mediator links the two "
-            "tables, so both need the same columns."
-        )
-    if label_columns(y) != label_columns(y_task):
-        raise TypeError(
-            "the mediator is text in one table and numbers in the other, so no two values would be equal. Convert "
-            "both to text, or both to numbers."
-        )
-    if len(x) < 2 or len(y_task) < 2:
-        raise ValueError(
-            f"there are {len(x)} pair(s) and {len(y_task)} task row(s); at least 2 of each are needed to learn from. "
-            "Some tens of each are a good start."
-        )
 
 
 def _joined(model: Model, first: KernelChoice, second: KernelChoice) -> KernelChoice:

@@ -52,7 +52,12 @@ class TransformedGP(PosteriorRegressor):
         """Learn from rows x, a matrix M (n, m), targets z (m,) and Σ: a number, a vector or a matrix of variances."""
         rows = self._remember_columns(x, "x")
         seen = Transformed(rows, transformation, noise_covariance, noise=1.0)
-        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.kernel is None)
+        if self.mean == "constant" and not np.allclose(seen.transformation.sum(axis=0), 1.0, atol=1e-6):
+            raise ValueError(
+                'mean="constant" needs columns of transformation that sum to one, so that f and z have one mean. '
+                'Use mean="zero".'
+            )
+        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.kernel is None and self.optimize)
         exact = self.noise == 0
         given = self.kernel is not None or not self.optimize
         noise = 0.0 if exact else self._starting_noise(targets, given)

@@ -35,15 +35,18 @@ def sample_hyperparameters(
 
     The points are a Sobol sequence through the Gaussian of Laplace's approximation, N(θ̂, H⁻¹), H the Hessian of the
     negative objective with eigenvalues of at least `LEAST_CURVATURE`. Their weights correct the approximation:
-    w_s ∝ exp(objective(θ_s) + ½ dᵀHd), d = θ_s - θ̂.
+    w_s ∝ exp(objective(θ_s) + ½ dᵀHd), d = θ_s - θ̂, and zero outside the bounds.
     """
     objective = Objective(result.model, z, variables)
     optimum = objective.vector_of(result.parameters)
     curvatures, axes = _curvature(objective, optimum)
     normal = norm.ppf(qmc.Sobol(len(optimum), seed=seed).random(n)) if n else np.zeros((0, len(optimum)))
     steps = np.vstack([np.zeros(len(optimum)), (normal / np.sqrt(curvatures)) @ axes.T])
-    vectors = np.clip(optimum + steps, *objective.bounds)
-    logs = np.array([_value(objective, vector) for vector in vectors])
+    vectors = optimum + steps
+    lower, upper = objective.bounds
+    allowed = np.all((vectors >= lower) & (vectors <= upper), axis=1)
+    allowed[0] = True
+    logs = np.array([_value(objective, v) if inside else -np.inf for v, inside in zip(vectors, allowed, strict=True)])
     logs += 0.5 * np.concatenate([[0.0], (normal**2).sum(axis=1)])
     weights = np.exp(logs - logs.max())
     kept = weights >= NEGLIGIBLE * weights.sum()

@@ -231,8 +231,11 @@ class Aggregated(Observation):
     def ordered(self, z: Any) -> Any:
         """Return targets in the order of the labels; a dict, or a Series indexed by label, is matched by label."""
         index = z.keys() if isinstance(z, dict) else getattr(z, "index", None)
-        if index is None or callable(index) or (not isinstance(z, dict) and list(index) == list(range(len(z)))):
+        if index is None or callable(index):
             return z
+        counted = not isinstance(z, dict) and list(index) == list(range(len(z)))
+        if counted and not any(label in index for label in self.labels):
+            return z  # rows are only numbered
         known = np.empty(len(index), dtype=object)
         known[:] = list(index)
         rows = {label: i for i, label in enumerate(as_labels(known, "the labels of z", len(index), "z").tolist())}

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas
 
-from decond.autodiff import Pullback, fill_gram, gram_pullback
+from decond.autodiff import fill_gram, rows_pullback
 from decond.kernels.base import Kernel
 from decond.linalg import multiply
 from decond.scale.blocks import Blocks, pieces
@@ -52,8 +51,9 @@ class Gradient(NamedTuple):
 def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, blocks: Blocks) -> Statistics:
     """Return the statistics of all rows: the first pass."""
     total: Statistics | None = None
-    for _, stack in _stacks(kernel, inducing, blocks):
-        part = Statistics.from_block(_whitened(stack, whitening.inverse), len(inducing))
+    for rows, stack in _stacks(kernel, inducing, blocks):
+        variance = float(np.sum(kernel.diagonal(rows)))
+        part = Statistics.from_block(whitening.whiten(stack), len(inducing), variance)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("there are no rows to learn from; give at least one block with one row.")
@@ -73,16 +73,17 @@ def log_evidence_and_gradient(
     head = Head(statistics, whitening.prior, ridges.noise)
     adjoints = head.adjoints()
     tile = _tile(len(inducing), wide=statistics.count >= WIDE)
-    across, squares = _second_pass(kernel, inducing, blocks, _Coefficients(whitening, head, adjoints), tile)
+    (parameters, points), squares = _second_pass(
+        kernel, inducing, blocks, _Coefficients(whitening, head, adjoints), tile
+    )
     turned = multiply(head.prior, adjoints.bridged)
     ridge_bar = -whitening.unwhitened(turned + turned.T)
-    within = gram_pullback(
-        kernel, inducing, inducing, whitening.unwhitened(adjoints.bridged) + ridge_bar, _square(tile)
-    )
-    parameters = {path: bar + within.parameters[path] for path, bar in across.parameters.items()}
+    gram_bar = whitening.unwhitened(adjoints.bridged) + ridge_bar
+    within, moved = rows_pullback(kernel, inducing, inducing, gram_bar, _tile(len(inducing), wide=False))
+    parameters = {path: bar + within[path] for path, bar in parameters.items()}
     noise_bar = 0.5 * (squares - statistics.targets * adjoints.trace_inverse)
     value = head.log_density(ridges.noise**2 * squares)
-    return value, Gradient(parameters, across.a + within.a + within.b, noise_bar, float(np.trace(ridge_bar)))
+    return value, Gradient(parameters, points + 2.0 * moved, noise_bar, float(np.trace(ridge_bar)))
 
 
 class _Coefficients:
@@ -94,7 +95,7 @@ class _Coefficients:
 
     def __init__(self, whitening: Whitening, head: Head, adjoints: Adjoints) -> None:
         precise = head.noise < SMALL_NOISE * whitening.scale
-        self.inverse = whitening.inverse if precise else None
+        self.whitening = whitening if precise else None
         mean = whitening.factor.half_solve_transposed(head.mean)
         t = mean.shape[1]
         if precise:
@@ -110,22 +111,22 @@ class _Coefficients:
 
     def apply(self, stack: np.ndarray) -> np.ndarray:
         """Return [L̃_bar; αᵀ]; the stack is used up."""
-        return multiply(self.matrix, stack if self.inverse is None else _whitened(stack, self.inverse))
+        return multiply(self.matrix, stack if self.whitening is None else self.whitening.whiten(stack))
 
 
 def _second_pass(
     kernel: Kernel, inducing: np.ndarray, blocks: Blocks, coefficients: _Coefficients, tile: tuple[int, int]
-) -> tuple[Pullback, float]:
-    """Return the sums of the blocks' pullbacks and of α²."""
+) -> tuple[tuple[dict[str, Any], np.ndarray], float]:
+    """Return the sums of the blocks' pullbacks, to parameters and inducing points, and of α²."""
     total: dict[str, Any] = {}
     points, squares = np.zeros(inducing.shape), 0.0
     for rows, stack in _stacks(kernel, inducing, blocks):
         bar = coefficients.apply(stack)
         squares += float((bar[len(inducing) :] ** 2).sum())
-        pulled = gram_pullback(kernel, inducing, rows, bar[: len(inducing)], tile)
-        points += pulled.a
-        total = {path: total.get(path, 0.0) + part for path, part in pulled.parameters.items()}
-    return Pullback(total, points, np.empty(0)), squares
+        parameters, moved = rows_pullback(kernel, inducing, rows, bar[: len(inducing)], tile)
+        points += moved
+        total = {path: total.get(path, 0.0) + part for path, part in parameters.items()}
+    return (total, points), squares
 
 
 def _stacks(kernel: Kernel, inducing: np.ndarray, blocks: Blocks) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -145,20 +146,8 @@ def _stacks(kernel: Kernel, inducing: np.ndarray, blocks: Blocks) -> Iterator[tu
         yield rows, stack
 
 
-def _whitened(stack: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """Return [R⁻¹L̃; zᵀ; 1ᵀ], in the memory of the stack."""
-    triangle = np.eye(len(stack))
-    triangle[: len(inverse), : len(inverse)] = inverse
-    return blas.dtrmm(1.0, triangle.T, stack.T, side=1, lower=0, overwrite_b=1).T
-
-
 def _tile(n: int, wide: bool) -> tuple[int, int]:
     """Return the tile to compile for: a close fit where rows are many, one for all sizes where they are few."""
     if wide:
         return min(512, -(-n // 64) * 64), WIDE
     return (256 if n <= 256 else 512), 256
-
-
-def _square(tile: tuple[int, int]) -> tuple[int, int] | None:
-    """Return the tile for k(u, u): the same where it is small, so that one code is compiled, else the usual ones."""
-    return tile if tile[1] < WIDE else None

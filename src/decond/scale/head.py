@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import blas, eigh
 
 from decond.kernels.base import Kernel
 from decond.linalg import add_to_diagonal, cholesky, multiply
@@ -24,9 +24,17 @@ class Whitening:
         self.factor = cholesky(shifted, "k(u, u) + τ²I")
         prior = self.factor.half_solve(self.factor.half_solve(gram).T)
         self.prior = 0.5 * (prior + prior.T)
+        self._triangle = np.empty((0, 0))
+
+    def whiten(self, stack: np.ndarray) -> np.ndarray:
+        """Return [R⁻¹L̃; …] of a stack [L̃; …], in its memory; what is below L̃ stays as it is."""
+        if len(self._triangle) != len(stack):
+            self._triangle = np.eye(len(stack))
+            self._triangle[: self.factor.size, : self.factor.size] = self._inverse
+        return blas.dtrmm(1.0, self._triangle.T, stack.T, side=1, lower=0, overwrite_b=1).T
 
     @cached_property
-    def inverse(self) -> np.ndarray:
+    def _inverse(self) -> np.ndarray:
         """R⁻¹, lower triangular: multiplying with it takes half the time of solving with R."""
         return np.tril(self.factor.half_solve(np.eye(self.factor.size)))
 
@@ -93,7 +101,11 @@ class Head:
         beta = self.coefficients
         half = self.core.half_solve(self.root.T)  # B = halfᵀ half
         bridged = 0.5 * (multiply(beta, beta.T) - self.statistics.targets * multiply(half.T, half))
-        explained = multiply(half, self.prior)
-        covariance = self.prior - multiply(explained.T, explained)
         outside = (self.statistics.count - self.core.size) / self.noise
-        return Adjoints(bridged, covariance, outside + float(self.core.inverse_diagonal().sum()))
+        return Adjoints(bridged, self.covariance, outside + float(self.core.inverse_diagonal().sum()))
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """V = K̃ - K̃BK̃, the posterior covariance of the whitened values (n, n)."""
+        explained = self.core.half_solve(multiply(self.root.T, self.prior))
+        return self.prior - multiply(explained.T, explained)

@@ -71,9 +71,11 @@ def learn(model: SparseModel, table: Table, search: Search) -> FitResult:
     ]
     best = max(results, key=lambda result: max(result.starts))
     if many:
+        story = f"of {len(table)} rows, {SAMPLE} were learned from first ({best.status}), then all of them: "
         final = _maximized(best.model, table, search, FULL_ITERATIONS, quiet=False)
         results.append(final)
-        best = final
+        end = final.message if final.status == "converged" else f"{FULL_ITERATIONS} more iterations at most."
+        best = replace(final, message=story + end)
     return _told(best, results)
 
 

@@ -81,15 +81,15 @@ class SparseModel(Parametrized):
         model: SparseModel = with_leaves(self, numbers)
         return model.replace(inducing=values["inducing"]) if "inducing" in values else model
 
-    def log_evidence(self, blocks: Blocks) -> float:
-        """Return log p(z), in one pass."""
+    def log_evidence(self, z: Blocks) -> float:
+        """Return log p(z), in one pass over blocks of rows and targets."""
         whitening = self._whitening()
-        statistics = collect(self.kernel, self.inducing, whitening, blocks)
+        statistics = collect(self.kernel, self.inducing, whitening, z)
         return Head(statistics, whitening.prior, self.ridges.noise).log_evidence
 
-    def log_evidence_and_gradient(self, blocks: Blocks) -> tuple[float, dict[str, Any]]:
-        """Return log p(z) and its gradient by path, in two passes."""
-        value, slopes = log_evidence_and_gradient(self.kernel, self.inducing, self.ridges, blocks)
+    def log_evidence_and_gradient(self, z: Blocks) -> tuple[float, dict[str, Any]]:
+        """Return log p(z) and its gradient by path, in two passes over blocks of rows and targets."""
+        value, slopes = log_evidence_and_gradient(self.kernel, self.inducing, self.ridges, z)
         gradient = {f"kernel.{path}": bar for path, bar in slopes.kernel.items()}
         gradient["inducing"] = slopes.inducing
         gradient["noise"] = 2.0 * self.noise * slopes.noise

@@ -47,16 +47,17 @@ class SparsePosterior(Posterior):
         return np.concatenate([multiply(cross.T, self._weights) for _, cross in self._in_blocks(x)])
 
     def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
-        kernel = self.prior.covariance
-        parts = [
-            kernel.diagonal(rows) - (self._explained(cross) ** 2).sum(axis=0) for rows, cross in self._in_blocks(x)
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([self._variances(rows, cross) for rows, cross in self._in_blocks(x)])
 
     def _full_covariance(self, x: np.ndarray) -> np.ndarray:
-        kernel = self.prior.covariance
-        explained = self._explained(kernel.gram(self.points, x))
-        return kernel.gram(x, x) - multiply(explained.T, explained)
+        return self._covariances(x, self.prior.covariance.gram(self.points, x))
+
+    def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        return self.prior.covariance.diagonal(x) - (self._explained(cross) ** 2).sum(axis=0)
+
+    def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        explained = self._explained(cross)
+        return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
 
     def _explained(self, cross: np.ndarray) -> np.ndarray:
         """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
@@ -78,22 +79,25 @@ class SparsePosterior(Posterior):
 
 
 class ConditionalMeanPosterior(SparsePosterior):
-    """The posterior of g(x) = E[f | x], of which the targets are noisy values, as they would be at new rows.
+    """The posterior of g(x) = E[f | x], of which the targets are noisy values: better to predict these with than f.
 
-    With a = P⁻¹k(u, x) and P = k(u, u) + τ²I it is E[g(x)] = aᵀE[f(u)] and, with the full mediator of Theorem 5.3,
-    part 2, cov[g(x), g(x')] = k(x, x') - aᵀPa' + aᵀcov[f(u)]a'. It is smoother than f and nearer to the targets:
-    between few inducing points, f overshoots where g does not.
+    With w = R⁻¹k(u, x) and R Rᵀ = k(u, u) + τ²I, w ↦ wᵀμ̃ is the mean of g(x) and wᵀVw' its covariance as far as the
+    inducing points resolve it. What they leave open is k(x, x') - wᵀw' (Theorem 5.3, part 2). Learning has taken that
+    for noise, so that it is no more than σ² for the average row: it is scaled down to that where it is more.
     """
 
     def __init__(self, model: Any, statistics: Statistics, flat: bool) -> None:
         super().__init__(model, statistics, flat)
-        factor = self._whitening.factor
-        self._ridge = model.ridges.mediator + factor.jitter
-        self._weights = factor.half_solve_transposed(self._head.mean)
+        self._weights = self._whitening.factor.half_solve_transposed(self._head.mean)
+        noise = model.ridges.noise
+        self._share = noise / max(noise, statistics.unresolved)
 
-    def _explained(self, cross: np.ndarray) -> np.ndarray:
-        """Return a root of aᵀPa - aᵀcov[f(u)]a = τ²aᵀa + |T^(-1/2) Fᵀ K̃ R⁻¹ k(u, x)|²."""
+    def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
         white = self._whitening.factor.half_solve(cross)
-        unresolved = np.sqrt(self._ridge) * self._whitening.factor.half_solve_transposed(white)
-        known = self._head.core.half_solve(multiply(self._head.root.T, multiply(self._head.prior, white)))
-        return np.concatenate([unresolved, known])
+        resolved = (white * multiply(self._head.covariance, white)).sum(axis=0)
+        return resolved + self._share * (self.prior.covariance.diagonal(x) - (white**2).sum(axis=0))
+
+    def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        white = self._whitening.factor.half_solve(cross)
+        resolved = multiply(white.T, multiply(self._head.covariance, white))
+        return resolved + self._share * (self.prior.covariance.gram(x, x) - multiply(white.T, white))

@@ -83,13 +83,15 @@ class Reading:
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
+        assert self.sums is not None
         names = ("reader", "centered", "follows", "flat", "scale", "origin")
-        return {**{name: getattr(self, name) for name in names}, "sums": self.sums.products if self.sums else None}
+        sums = {"products": self.sums.products, "variance": self.sums.variance}
+        return {**{name: getattr(self, name) for name in names}, "sums": sums}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Reading":
         """Return the reading that `state` describes."""
-        sums = Statistics(state["sums"], len(state["reader"].inducing))
+        sums = Statistics(state["sums"]["products"], len(state["reader"].inducing), state["sums"]["variance"])
         return cls(**{**state, "sums": sums})
 
 

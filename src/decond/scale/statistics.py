@@ -13,7 +13,7 @@ __all__ = ["Statistics"]
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """WWᵀ, Wz, zᵀz, W1, 1ᵀz and the number of rows, for whitened rows W (n, m) and targets z (m, t).
+    """WWᵀ, Wz, zᵀz, W1, 1ᵀz, the number of rows and their variance, for whitened rows W (n, m) and targets z (m, t).
 
     They are the products of one stack [W; zᵀ; 1ᵀ] with itself, and they add up: the statistics of two tables together
     are the sum of theirs, in any order.
@@ -29,6 +29,8 @@ class Statistics:
     """(n + t + 1, n + t + 1), of which only the lower triangle is read."""
     size: int
     """The number n of whitened rows."""
+    variance: float = 0.0
+    """The sum of k(x, x) over the rows."""
 
     @classmethod
     def zero(cls, size: int, targets: int) -> "Statistics":
@@ -36,9 +38,9 @@ class Statistics:
         return cls(np.zeros((size + targets + 1, size + targets + 1)), size)
 
     @classmethod
-    def from_block(cls, stack: np.ndarray, size: int) -> "Statistics":
+    def from_block(cls, stack: np.ndarray, size: int, variance: float = 0.0) -> "Statistics":
         """Return the statistics of a block, stacked as [W; zᵀ; 1ᵀ] in row-major order."""
-        return cls(blas.dsyrk(1.0, stack.T, trans=1, lower=0).T, size)
+        return cls(blas.dsyrk(1.0, stack.T, trans=1, lower=0).T, size, variance)
 
     def __add__(self, other: "Statistics") -> "Statistics":
         """Return the statistics of both sets of rows."""
@@ -47,7 +49,7 @@ class Statistics:
                 f"statistics of {self.size} inducing points and {self.targets} target(s) cannot be added to those of "
                 f"{other.size} and {other.targets}; sum only blocks that one model has read."
             )
-        return Statistics(self.products + other.products, self.size)
+        return Statistics(self.products + other.products, self.size, self.variance + other.variance)
 
     @property
     def targets(self) -> int:
@@ -75,6 +77,11 @@ class Statistics:
         return np.diagonal(self.products)[self.size : -1]
 
     @property
+    def unresolved(self) -> float:
+        """The mean over the rows of k(x, x) - wᵀw: the variance that the inducing points leave open."""
+        return max(self.variance - float(np.trace(self.gram)), 0.0) / max(self.count, 1)
+
+    @property
     def means(self) -> np.ndarray:
         """The mean of each target column, (t,)."""
         return self.products[-1, self.size : -1] / max(self.count, 1)
@@ -85,11 +92,11 @@ class Statistics:
         targets = slice(self.size, -1)
         full[targets] = (full[targets] - np.outer(offset, full[-1])) / scale[:, None]
         full[:, targets] = (full[:, targets] - np.outer(full[:, -1], offset)) / scale
-        return Statistics(full, self.size)
+        return Statistics(full, self.size, self.variance)
 
     def scaled(self, factor: float) -> "Statistics":
-        """Return what they would be with W multiplied by `factor`."""
+        """Return what they would be with W multiplied by `factor`, and k by its square."""
         full = mirrored(self.products)
         full[: self.size] *= factor
         full[:, : self.size] *= factor
-        return Statistics(full, self.size)
+        return Statistics(full, self.size, self.variance * factor**2)

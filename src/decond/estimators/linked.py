@@ -1,0 +1,68 @@
+"""Two tables that are linked by a mediator: checked once, at the door of every estimator that takes them."""
+
+from typing import Any
+
+import numpy as np
+
+from decond.checks import as_rows, check_same_length
+from decond.estimators.base import column_names
+from decond.estimators.defaults import label_columns
+
+__all__ = ["linked_mediators"]
+
+NAMES = ("x", "y", "y_task")
+
+
+def linked_mediators(
+    x: np.ndarray, y: Any, y_task: Any, names: tuple[str, ...] = NAMES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mediator of pairs and of task rows; raise unless they can be compared and tell something.
+
+    Messages call the tables by `names`.
+    """
+    _check_same_names(y, y_task, names)
+    pairs, task = as_rows(y, names[1], labels=True), as_rows(y_task, names[2], labels=True)
+    _check_tables(x, pairs, task, names)
+    _check_labels_meet(pairs, task, names)
+    return pairs, task
+
+
+def _check_tables(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]) -> None:
+    """Raise unless the mediator of the two tables can be compared and tells something."""
+    check_same_length(y, names[1], len(x), names[0])
+    if y_task.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"{names[2]} has {y_task.shape[1]} column(s) but {names[1]} has {y.shape[1]}; the mediator links the two "
+            "tables, so both need the same columns."
+        )
+    if label_columns(y) != label_columns(y_task):
+        raise TypeError(
+            "the mediator is text in one table and numbers in the other, so no two values would be equal. Convert "
+            "both to text, or both to numbers."
+        )
+    if len(x) < 2 or len(y_task) < 2:
+        raise ValueError(
+            f"there are {len(x)} pair(s) and {len(y_task)} task row(s); at least 2 of each are needed to learn from. "
+            "Some tens of each are a good start."
+        )
+
+
+def _check_same_names(y: Any, y_task: Any, names: tuple[str, ...]) -> None:
+    """Raise if both mediators have named columns, but not the same in the same order."""
+    ours, theirs = column_names(y), column_names(y_task)
+    if ours is not None and theirs is not None and list(ours) != list(theirs):
+        raise ValueError(
+            f"{names[1]} has the columns {list(ours)} but {names[2]} has {list(theirs)}; the mediator links the two "
+            "tables, so both need the same columns in the same order."
+        )
+
+
+def _check_labels_meet(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]) -> None:
+    """Raise if a column of labels has no value in common."""
+    for j in label_columns(y):
+        if not {*y[:, j]} & {*y_task[:, j]}:
+            ours, theirs = (", ".join(sorted({str(label) for label in rows[:, j]})[:3]) for rows in (y, y_task))
+            raise ValueError(
+                f"{names[1]} and {names[2]} have no label in common ({ours}… in {names[1]}; {theirs}… in "
+                f"{names[2]}). Check spelling, upper and lower case, and blanks."
+            )
