@@ -145,6 +145,8 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
     """Convert to a float64 array, or to labels where these are welcome; the type decides, not what the text says."""
     if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
         raise ValueError(f"{name} has masked values. Remove or fill these rows first.")
+    if labels:
+        value = _categories_as_text(value)
     try:
         array = np.asarray(value)
     except ValueError:
@@ -156,6 +158,16 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
     if labels and array.dtype.kind != "c":
         return _as_labels(array, name)
     raise TypeError(_not_numbers(array, name))
+
+
+def _categories_as_text(value: Any) -> Any:
+    """Return a pandas column or frame with categories as text: they are labels, also where they look like numbers."""
+    if str(getattr(value, "dtype", "")) == "category":
+        return value.astype(str)
+    named = getattr(value, "dtypes", None)
+    if named is None or not hasattr(value, "columns"):
+        return value
+    return value.astype({name: str for name, kind in named.items() if str(kind) == "category"})
 
 
 def _not_numbers(array: np.ndarray, name: str) -> str:

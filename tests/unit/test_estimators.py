@@ -464,3 +464,21 @@ def test_slips_with_instruments_are_told_in_their_words():
         iv.fit(treatment, instrument, outcome, instrument[:18])
     with pytest.raises(ValueError, match=r"instrument_of_outcome has 2 column\(s\) but instrument has 1"):
         iv.fit(treatment, instrument, outcome, np.zeros((20, 2)))
+
+
+def test_categories_are_labels_even_if_they_look_like_numbers():
+    numbers = INDEX * 10
+    text = labeled().fit(X, numbers.astype(str), (np.arange(5) * 10).astype(str), Z)
+    categories = labeled().fit(X, pd.Categorical(numbers), pd.Series(pd.Categorical(np.arange(5) * 10)), Z)
+    np.testing.assert_array_equal(categories.predict(X), text.predict(X))
+
+
+def test_targets_that_say_nothing_leave_wide_bands():
+    """Without a prior on the amplitude the evidence would make f constant, with bands of nothing."""
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(0, 6, (40, 1)), rng.standard_normal(40)
+    _, std = DirectGP(n_restarts=0).fit(x, z).predict(x, return_std=True)
+    assert std.mean() > 0.1
+    means = TransformedGP(mean="constant")
+    with pytest.raises(ValueError, match="sum to one"):
+        means.fit(x, 2.0 * np.eye(40), z)

@@ -20,9 +20,18 @@ def wrong_input() -> Iterator[None]:
     """End the program with one clear message and exit code 2 where the input is wrong."""
     try:
         yield
-    except (FloatingPointError, MemoryError, OSError, TypeError, ValueError) as error:
-        errors.print(Text.assemble(("Error: ", "bold red"), str(error)), soft_wrap=True)
+    except MemoryError as error:
+        _say_error(
+            f"{error}. These models hold a matrix of all rows by all rows: fit a sample of some thousand rows."
+        )
         raise typer.Exit(2) from None
+    except (FloatingPointError, OSError, TypeError, ValueError) as error:
+        _say_error(str(error))
+        raise typer.Exit(2) from None
+
+
+def _say_error(message: str) -> None:
+    errors.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
 
 
 def make_folder(folder: Path) -> None:

@@ -115,7 +115,7 @@ class PosteriorRegressor(IndirectRegressor):
         return mean * self.scale_ + self.offset_, np.broadcast_to(deviation * self.scale_, mean.shape).copy()
 
     def log_marginal_likelihood(self) -> float:
-        """Return the log evidence of the targets at the learned hyperparameters."""
+        """Return the log evidence of the targets at the learned hyperparameters; of labels, that of their means."""
         check_is_fitted(self)
         rows = len(self.ensemble_.z)
         return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))
