@@ -6,15 +6,13 @@ the points. It is elementwise work, so XLA compiles it in a fraction of a second
 
 Nothing here sees the caller's sizes. Adjoints are cut into tiles, edge tiles are padded with zeros (a zero
 adjoint adds nothing to any gradient), and tile sides come from a short list; so the number of compilations
-depends on the structure of the kernel and the number of columns only. XLA runs one tile on one core, so tiles
-are spread over threads; they are added up in their order, so the number of cores changes no digit.
+depends on the structure of the kernel and the number of columns only.
 """
 
 import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +35,6 @@ SIDES = (16, 64, 256, 512)
 
 COMPILER_OPTIONS = {"xla_cpu_prefer_vector_width": 512}
 """Registers as wide as the machine has them; XLA stops at 256 bits otherwise, which can take twice as long."""
-
 
 SHORTEST_KEPT = 0.05
 """Code that took at least this many seconds to compile is kept for the next process."""
@@ -71,16 +68,12 @@ def rows_pullback(
 
 
 def fill_gram(kernel: Parametrized, a: np.ndarray, b: np.ndarray, out: np.ndarray, tile: tuple[int, int]) -> None:
-    """Write ``kernel.gram(a, b)`` into `out`, tile by tile on all cores: worth a compilation where rows are many."""
+    """Write ``kernel.gram(a, b)`` into `out`, tile by tile: compiled, which is worth it where rows are many."""
     a, b = _coded(a, b)
     compiled = _prepared(kernel, _gram_values())
-
-    def fill(spans: tuple[slice, slice]) -> None:
-        rows, columns = spans
+    for rows, columns in _grid(len(a), len(b), tile):
         gram = compiled(_padded_rows(a[rows], tile[0]), _padded_rows(b[columns], tile[1]))
-        out[spans] = gram[: rows.stop - rows.start, : columns.stop - columns.start]
-
-    _on_all_cores(fill, _grid(len(a), len(b), tile))
+        out[rows, columns] = gram[: rows.stop - rows.start, : columns.stop - columns.start]
 
 
 def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray) -> Pullback:
@@ -174,18 +167,15 @@ def _pull_tiles(
     parameters: dict[str, Any] = dict.fromkeys(flatten(kernel)[0], 0.0)
     a_total, b_total = np.zeros(a.shape), np.zeros(b.shape)
     compiled = _prepared(kernel, _gram_gradient(), (0, 1, 2) if tile is None else (0, 1))
-
-    def pull(spans: tuple[slice, slice, float]) -> Any:
-        rows, columns, _ = spans
-        sides = tile or (_side(rows.stop - rows.start), _side(columns.stop - columns.start))
+    for rows, columns, multiplicity in tiles:
+        height, width = rows.stop - rows.start, columns.stop - columns.start
+        sides = tile or (_side(height), _side(width))
         padded = _padded(adjoint[rows, columns], sides)
-        return compiled(padded, _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1]))
-
-    pulled = _on_all_cores(pull, tiles)
-    for (rows, columns, multiplicity), (gradient, a_bar, *b_bar) in zip(tiles, pulled, strict=True):
-        a_total[rows] += multiplicity * a_bar[: rows.stop - rows.start]
+        arguments = padded, _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1])
+        gradient, a_bar, *b_bar = compiled(*arguments)
+        a_total[rows] += multiplicity * a_bar[:height]
         for bar in b_bar:
-            b_total[columns] += multiplicity * bar[: columns.stop - columns.start]
+            b_total[columns] += multiplicity * bar[:width]
         parameters = _added(parameters, gradient, multiplicity)
     return Pullback(parameters, a_total, b_total)
 
@@ -221,26 +211,6 @@ def _keep_compiled_code() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_KEPT)
-
-
-def _on_all_cores(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
-    """Return the function's values at the items, in their order."""
-    if len(items) < 2 or _cores() < 2:
-        return [function(item) for item in items]
-    return list(_threads().map(function, items))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_cores(), thread_name_prefix="decond")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not survive a fork
 
 
 @functools.cache

@@ -21,8 +21,9 @@ def is_traced(value: Any) -> bool:
     >>> is_traced(1.0)
     False
     """
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(value, jax.core.Tracer)
+    core = getattr(sys.modules.get("jax"), "core", None)
+    tracer = getattr(core, "Tracer", None)  # another thread may be in the middle of importing JAX
+    return tracer is not None and isinstance(value, tracer)
 
 
 def namespace(*values: Any) -> ModuleType:

@@ -1,8 +1,5 @@
 """Tiles, padding and compilation of the gradient code."""
 
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
@@ -94,33 +91,3 @@ def test_many_rows_in_tiles_of_a_given_size(tile):
         for path, bar in expected.parameters.items():
             np.testing.assert_allclose(parameters[path], bar, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(points, expected.a, rtol=1e-10, atol=1e-12)
-
-
-def test_the_number_of_cores_changes_no_digit(small_tiles, monkeypatch):
-    a, b, adjoint = RNG.standard_normal((19, 2)), RNG.standard_normal((11, 2)), RNG.standard_normal((19, 11))
-    kernel = 1.3 * kernels.RBF([0.7, 1.1])
-    found = []
-    for cores in (1, 3):
-        monkeypatch.setattr(autodiff, "_cores", lambda cores=cores: cores)
-        found.append(autodiff.gram_pullback(kernel, a, b, adjoint))
-    np.testing.assert_array_equal(found[0].a, found[1].a)
-    np.testing.assert_array_equal(
-        found[0].parameters["kernel.lengthscale"], found[1].parameters["kernel.lengthscale"]
-    )
-
-
-FORK = """
-import os
-from decond import autodiff
-autodiff._cores = lambda: 2
-assert autodiff._on_all_cores(str, [1, 2, 3]) == ["1", "2", "3"]
-child = os.fork()
-if child == 0:
-    os._exit(autodiff._on_all_cores(str, [1, 2, 3]) != ["1", "2", "3"])
-assert os.waitpid(child, 0)[1] == 0
-"""
-
-
-def test_threads_are_new_after_a_fork():
-    """They do not survive one, and waiting for them would take forever."""
-    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)

@@ -80,6 +80,36 @@ def test_given_kernels_are_the_papers_formulas(mediator, mean):
     np.testing.assert_allclose(deviation, np.sqrt(variances), rtol=1e-8)
 
 
+def test_what_is_learned():
+    """The paper's variances are fixed; of kernels that are given everything is learned, also the variance of f."""
+    tables = [table[:20] for table in TOY]
+
+    def learned(**settings):
+        return set(TaskTransformedGP(n_restarts=0, **settings).fit(*tables).fit_result_.parameters)
+
+    lengths = {"prior.kernel.kernel.lengthscale", "observation.kernel_y.kernel.lengthscale"}
+    variances = {"prior.kernel.variance", "observation.kernel_y.variance"}
+    assert learned(uncertainty="plain") == lengths | {"observation.noise"}
+    kernel = 2.0 * kernels.RBF(1.0)
+    assert learned(uncertainty="plain", kernel_x=kernel, kernel_y=kernel) == lengths | variances | {
+        "observation.noise"
+    }
+    honest = {"prior.kernel.kernel.lengthscale", "prior.kernel.variance", "observation.noise", "observation.scale"}
+    assert learned() == honest
+    assert learned(kernel_x=kernels.RBF(1.0)) == honest
+
+
+def test_an_honest_map_drops_the_uncertainty_of_the_mediator():
+    models = [
+        TaskTransformedGP(n_restarts=0, mediator=mediator).fit(*(t[:30] for t in TOY)) for mediator in ("full", "map")
+    ]
+    full, point = (model.ensemble_.models[0].observation for model in models)
+    assert full.noise_covariance.shape == (30, 30)
+    assert point.noise_covariance == 0.0
+    with pytest.raises(ValueError, match="mediator is 'mean'; choose one of 'full', 'map'"):
+        TaskTransformedGP(mediator="mean").fit(*TOY)
+
+
 def test_progress_is_reported():
     seen = []
     TaskTransformedGP(uncertainty="plain", n_restarts=0).fit(
@@ -156,15 +186,18 @@ def test_the_order_of_rows_and_labels_does_not_matter():
 
 
 def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
-    inside = np.isin(INDEX, [0, 1, 2])
-    extra = np.append(Z[:3], [100.0, -50.0])
-    expected = labeled().fit(X[inside], LABELS[INDEX[inside]], LABELS[:3], Z[:3])
-    more = np.append(LABELS[:3], ["sat", "sun"])
+    shared = [1, 3, 4]
+    inside = np.isin(INDEX, shared)
+    reduced = (X[inside], LABELS[INDEX[inside]], LABELS[shared], Z[shared])
+    extra = np.append(Z[shared], [100.0, -50.0])
+    expected = labeled().fit(*reduced)
+    more = np.append(LABELS[shared], ["sat", "sun"])
     told = rf"{np.sum(~inside)} pair\(s\) and 2 task row\(s\) have a label that the other table does not have"
     with pytest.warns(UserWarning, match=told) as caught:
         found = labeled().fit(X, LABELS[INDEX], more, extra)
     with pytest.warns(UserWarning, match=told) as also_caught:
-        ImputeGP(n_restarts=0).fit(X, LABELS[INDEX], more, extra)
+        imputed = ImputeGP(n_restarts=0).fit(X, LABELS[INDEX], more, extra)
+    np.testing.assert_allclose(imputed.predict(NEW), ImputeGP(n_restarts=0).fit(*reduced).predict(NEW), rtol=1e-9)
     for warnings in (caught, also_caught):  # they point to the line that called fit
         assert any(str(warning.filename) == __file__ for warning in warnings)
     for view in ("return_std", "return_cov"):
@@ -194,7 +227,8 @@ def test_tables_without_a_common_label_are_refused():
         labeled().fit(X[:1], LABELS[:1], LABELS, Z)
 
 
-def test_a_mediator_of_labels_and_numbers_separates_the_labels():
+@pytest.mark.parametrize("uncertainty", ["honest", "plain"])
+def test_a_mediator_of_labels_and_numbers_separates_the_labels(uncertainty):
     """Within a label z follows x; between labels nothing is shared, as if they were fitted apart."""
     rng = np.random.default_rng(2)
     side, task_side = np.repeat(["left", "right"], 25), np.repeat(["left", "right"], 20)
@@ -202,9 +236,9 @@ def test_a_mediator_of_labels_and_numbers_separates_the_labels():
     y, y_task = np.abs(x) + 0.05 * rng.standard_normal(50), rng.uniform(1, 3, 40)
     z = np.where(task_side == "left", -y_task, y_task) + 0.02 * rng.standard_normal(40)
     frames = [pd.DataFrame({"side": s, "distance": d}) for s, d in ((side, y), (task_side, y_task))]
-    gp = labeled().fit(x, frames[0], frames[1], z)
+    gp = labeled(uncertainty=uncertainty).fit(x, frames[0], frames[1], z)
     np.testing.assert_allclose(gp.predict([-2.5, -1.5, 1.5, 2.5]), [-2.5, -1.5, 1.5, 2.5], atol=0.2)
-    blind = labeled().fit(x, y, y_task, z)
+    blind = labeled(uncertainty=uncertainty).fit(x, y, y_task, z)
     assert np.abs(blind.predict([-2.5, 2.5]) - [-2.5, 2.5]).max() > 1.0
 
 

@@ -1,6 +1,8 @@
 """Sums over blocks of rows give the evidence, gradient and posterior of the model in memory."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import oracle_kernels
@@ -10,7 +12,7 @@ import pytest
 from decond import kernels
 from decond.learning import maximize_evidence, select
 from decond.regression import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.scale import SparseModel, SparsePosterior, Statistics, Table, evidence
+from decond.scale import SparseModel, SparsePosterior, Statistics, Table, evidence, parallel
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -146,7 +148,6 @@ def test_targets_and_amplitude_can_change_their_units_afterwards():
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(evidence, "WIDE", 16)
-    monkeypatch.setattr(evidence, "BLOCK_ENTRIES", 300)
 
 
 @pytest.mark.parametrize("noise", [0.3, 1e-3])  # directly, and by way of whitened rows
@@ -263,3 +264,56 @@ def test_arguments_are_checked_at_the_door():
         SparseModel(kernels.RBF(), [[0.0]], noise=0.0)
     with pytest.raises(ValueError, match="z has 2 rows but x has 3"):
         Table([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
+# ---- blocks on several cores -------------------------------------------------------------------------------------
+
+
+def test_the_number_of_threads_changes_no_digit(small_blocks, monkeypatch):
+    u, x, z = problem(7, 131)
+    model = SparseModel(KERNELS["gaussian"], u, noise=0.3)
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(parallel, "_threads", lambda threads=threads: threads)
+        found.append(model.log_evidence_and_gradient(Table(x, z)))
+    assert found[0][0] == found[1][0]
+    for path, slope in found[0][1].items():
+        np.testing.assert_array_equal(slope, found[1][1][path])
+
+
+def test_blocks_are_read_only_a_little_ahead(monkeypatch):
+    monkeypatch.setattr(parallel, "_threads", lambda: 2)
+    taken = []
+
+    def items():
+        for i in range(50):
+            taken.append(i)
+            yield i
+
+    for i, value in enumerate(parallel.in_order(lambda item: 10 * item, items())):
+        assert value == 10 * i
+        assert len(taken) <= i + 4
+    assert len(taken) == 50
+
+
+def test_an_error_in_a_block_is_the_caller_s(monkeypatch):
+    monkeypatch.setattr(parallel, "_threads", lambda: 2)
+    with pytest.raises(ZeroDivisionError):
+        list(parallel.in_order(lambda item: 1 / item, [1, 1, 0, 1]))
+
+
+FORK = """
+import os
+from decond.scale import parallel
+parallel._threads = lambda: 2
+assert list(parallel.in_order(str, [1, 2, 3])) == ["1", "2", "3"]
+child = os.fork()
+if child == 0:
+    os._exit(list(parallel.in_order(str, [1, 2, 3])) != ["1", "2", "3"])
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_threads_are_new_after_a_fork():
+    """They do not survive one, and waiting for them would take forever."""
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)

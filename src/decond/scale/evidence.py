@@ -5,7 +5,7 @@ each block once more and carries its adjoint through the kernel. For n inducing 
 operations: a triangular product and a symmetric one, then a full one.
 """
 
-from collections.abc import Iterator
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +15,13 @@ from decond.kernels.base import Kernel
 from decond.linalg import multiply
 from decond.scale.blocks import Blocks, pieces
 from decond.scale.head import Adjoints, Head, Whitening
+from decond.scale.parallel import Workspace, in_order
 from decond.scale.statistics import Statistics
 
-__all__ = ["collect", "log_evidence_and_gradient"]
-
-BLOCK_ENTRIES = 2**20
-"""Entries of k(u, X) that are held at a time (8 MB)."""
+__all__ = ["Gradient", "Ridges", "collect", "log_evidence_and_gradient"]
 
 WIDE = 2048
-"""Columns of a tile where rows are many: starting a tile takes as long as computing 30 of its columns."""
+"""Rows of a block, where they are many: it fits the cache of a core, and starting it takes little of its time."""
 
 SMALL_NOISE = 1e-4
 """Below this share of the kernel's variance the noise variance makes k(u, u) + τ²I so nearly singular that the second
@@ -50,11 +48,16 @@ class Gradient(NamedTuple):
 
 def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, blocks: Blocks) -> Statistics:
     """Return the statistics of all rows: the first pass."""
+    stacks = _Stacks(kernel, inducing)
+
+    def part(piece: tuple[np.ndarray, np.ndarray]) -> Statistics:
+        variance = float(np.sum(kernel.diagonal(piece[0])))
+        stack = whitening.whiten(stacks.of(*piece), stacks.workspace)
+        return Statistics.from_block(stack, len(inducing), variance)
+
     total: Statistics | None = None
-    for rows, stack in _stacks(kernel, inducing, blocks):
-        variance = float(np.sum(kernel.diagonal(rows)))
-        part = Statistics.from_block(whitening.whiten(stack), len(inducing), variance)
-        total = part if total is None else total + part
+    for found in in_order(part, pieces(blocks, WIDE)):
+        total = found if total is None else total + found
     if total is None:
         raise ValueError("there are no rows to learn from; give at least one block with one row.")
     return total
@@ -73,9 +76,8 @@ def log_evidence_and_gradient(
     head = Head(statistics, whitening.prior, ridges.noise)
     adjoints = head.adjoints()
     tile = _tile(len(inducing), wide=statistics.count >= WIDE)
-    (parameters, points), squares = _second_pass(
-        kernel, inducing, blocks, _Coefficients(whitening, head, adjoints), tile
-    )
+    coefficients = _Coefficients(whitening, head, adjoints)
+    (parameters, points), squares = _second_pass(_Stacks(kernel, inducing), blocks, coefficients, tile)
     turned = multiply(head.prior, adjoints.bridged)
     ridge_bar = -whitening.unwhitened(turned + turned.T)
     gram_bar = whitening.unwhitened(adjoints.bridged) + ridge_bar
@@ -84,6 +86,23 @@ def log_evidence_and_gradient(
     noise_bar = 0.5 * (squares - statistics.targets * adjoints.trace_inverse)
     value = head.log_density(ridges.noise**2 * squares)
     return value, Gradient(parameters, points + 2.0 * moved, noise_bar, float(np.trace(ridge_bar)))
+
+
+class _Stacks(threading.local):
+    """The stack [k(u, rows); zᵀ; 1ᵀ] of a block, in memory that each thread uses again for its next one."""
+
+    def __init__(self, kernel: Kernel, inducing: np.ndarray) -> None:
+        self.kernel, self.inducing, self.workspace = kernel, inducing, Workspace()
+
+    def of(self, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
+        n = len(self.inducing)
+        stack = self.workspace.array("stack", (n + z.shape[1] + 1, len(rows)))
+        if len(rows) >= WIDE:
+            fill_gram(self.kernel, self.inducing, rows, stack[:n], _tile(n, wide=True))
+        else:
+            stack[:n] = self.kernel.gram(self.inducing, rows)
+        stack[n:-1], stack[-1] = z.T, 1.0
+        return stack
 
 
 class _Coefficients:
@@ -97,53 +116,43 @@ class _Coefficients:
         precise = head.noise < SMALL_NOISE * whitening.scale
         self.whitening = whitening if precise else None
         mean = whitening.factor.half_solve_transposed(head.mean)
-        t = mean.shape[1]
+        n, t = mean.shape
         if precise:
             read, spread = head.mean, whitening.factor.half_solve_transposed(adjoints.covariance)
         else:
             read, spread = mean, whitening.unwhitened(adjoints.covariance)
-        n = len(mean)
         self.matrix = np.zeros((n + t, n + t + 1))
         self.matrix[:n, :n] = -(multiply(mean, read.T) + t * spread) / head.noise
         self.matrix[:n, n:-1] = mean / head.noise
         self.matrix[n:, :n] = -read.T / head.noise
         self.matrix[n:, n:-1] = np.eye(t) / head.noise
 
-    def apply(self, stack: np.ndarray) -> np.ndarray:
-        """Return [L̃_bar; αᵀ]; the stack is used up."""
-        return multiply(self.matrix, stack if self.whitening is None else self.whitening.whiten(stack))
+    def apply(self, stack: np.ndarray, workspace: Workspace) -> np.ndarray:
+        """Return [L̃_bar; αᵀ], in memory of the workspace."""
+        if self.whitening is not None:
+            stack = self.whitening.whiten(stack, workspace)
+        out = workspace.array("adjoint", (len(self.matrix), stack.shape[1]))
+        return np.matmul(self.matrix, stack, out=out)
 
 
 def _second_pass(
-    kernel: Kernel, inducing: np.ndarray, blocks: Blocks, coefficients: _Coefficients, tile: tuple[int, int]
+    stacks: _Stacks, blocks: Blocks, coefficients: _Coefficients, tile: tuple[int, int]
 ) -> tuple[tuple[dict[str, Any], np.ndarray], float]:
     """Return the sums of the blocks' pullbacks, to parameters and inducing points, and of α²."""
+    kernel, inducing = stacks.kernel, stacks.inducing
+    n = len(inducing)
+
+    def part(piece: tuple[np.ndarray, np.ndarray]) -> tuple[dict[str, Any], np.ndarray, float]:
+        bar = coefficients.apply(stacks.of(*piece), stacks.workspace)
+        return *rows_pullback(kernel, inducing, piece[0], bar[:n], tile), float((bar[n:] ** 2).sum())
+
     total: dict[str, Any] = {}
     points, squares = np.zeros(inducing.shape), 0.0
-    for rows, stack in _stacks(kernel, inducing, blocks):
-        bar = coefficients.apply(stack)
-        squares += float((bar[len(inducing) :] ** 2).sum())
-        parameters, moved = rows_pullback(kernel, inducing, rows, bar[: len(inducing)], tile)
+    for parameters, moved, square in in_order(part, pieces(blocks, WIDE)):
         points += moved
-        total = {path: total.get(path, 0.0) + part for path, part in parameters.items()}
+        squares += square
+        total = {path: total.get(path, 0.0) + bar for path, bar in parameters.items()}
     return (total, points), squares
-
-
-def _stacks(kernel: Kernel, inducing: np.ndarray, blocks: Blocks) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield rows and their stack [k(u, rows); zᵀ; 1ᵀ], in memory that is used again for the next ones."""
-    n = len(inducing)
-    height = max(WIDE, BLOCK_ENTRIES // n // WIDE * WIDE)
-    stack = np.empty((0, 0))
-    for rows, z in pieces(blocks, height):
-        shape = (n + z.shape[1] + 1, len(rows))
-        if stack.shape != shape:
-            stack = np.empty(shape)
-        if len(rows) >= WIDE:
-            fill_gram(kernel, inducing, rows, stack[:n], _tile(n, wide=True))
-        else:
-            stack[:n] = kernel.gram(inducing, rows)
-        stack[n:-1], stack[-1] = z.T, 1.0
-        yield rows, stack
 
 
 def _tile(n: int, wide: bool) -> tuple[int, int]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import blas
 
 from decond.linalg import mirrored
 
@@ -39,8 +38,8 @@ class Statistics:
 
     @classmethod
     def from_block(cls, stack: np.ndarray, size: int, variance: float = 0.0) -> "Statistics":
-        """Return the statistics of a block, stacked as [W; zᵀ; 1ᵀ] in row-major order."""
-        return cls(blas.dsyrk(1.0, stack.T, trans=1, lower=0).T, size, variance)
+        """Return the statistics of a block, stacked as [W; zᵀ; 1ᵀ]."""
+        return cls(np.matmul(stack, stack.T), size, variance)
 
     def __add__(self, other: "Statistics") -> "Statistics":
         """Return the statistics of both sets of rows."""
