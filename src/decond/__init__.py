@@ -1,7 +1,8 @@
 """decond: learning from indirect data with kernels.
 
 The map: estimators such as `TaskTransformedGP` and `AggregateGP` take tables and give a function with error bars;
-`save` and `load` keep them in files; `datasets` has a real example. Below them, `kernels` and `features` say which
+`save` and `load` keep them in files; `datasets` has a real example. `lfi` takes a simulator and an observation and
+gives the posterior of its parameters. Below them, `kernels` and `features` say which
 functions are likely; `embeddings` turn distributions into weighted points and condition or decondition them;
 `regression` recovers f from data that see it only indirectly; `learning` finds hyperparameters; `problems` holds
 worked examples with known truth.
@@ -21,7 +22,7 @@ from decond.embeddings import (
 )
 
 if TYPE_CHECKING:
-    from decond import datasets, estimators, learning
+    from decond import datasets, estimators, learning, lfi
     from decond.estimators import (
         AggregateGP,
         CascadeGP,
@@ -52,7 +53,7 @@ _ON_FIRST_USE = {
         "TransformedGP",
     ),
     "decond.io": ("load", "save"),
-    "decond": ("datasets", "estimators", "learning"),
+    "decond": ("datasets", "estimators", "learning", "lfi"),
 }
 """Names that bring scikit-learn or pandas along, which take seconds to import: they are imported when first used."""
 
@@ -79,6 +80,7 @@ __all__ = [
     "features",
     "kernels",
     "learning",
+    "lfi",
     "load",
     "problems",
     "regression",

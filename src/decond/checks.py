@@ -12,6 +12,7 @@ import numpy as np
 
 __all__ = [
     "as_count",
+    "as_generator",
     "as_labels",
     "as_number",
     "as_row",
@@ -106,6 +107,18 @@ def as_count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} is {value!r}; a whole number of at least 1 is needed.")
     return int(value)
+
+
+def as_generator(seed: Any) -> np.random.Generator:
+    """Return a random generator: the one given, or one started from a whole number; None means 0."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.default_rng(seed)
+    number = 0 if seed is None else seed
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
+        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0, or a numpy random Generator.")
+    return np.random.default_rng(int(number))
 
 
 def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:

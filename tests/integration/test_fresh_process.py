@@ -16,8 +16,8 @@ def run(*arguments, **options):
     return subprocess.run(arguments, capture_output=True, text=True, timeout=300, **options)
 
 
-def python(code, *flags):
-    result = run(sys.executable, *flags, "-c", code)
+def python(code, *flags, **options):
+    result = run(sys.executable, *flags, "-c", code, **options)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -137,12 +137,13 @@ def test_wrong_arguments_say_what_to_do(tmp_path):
     assert run(sys.executable, "-m", "decond", "--version").stdout.startswith("decond 0.")
 
 
-def test_readme_examples_run_and_commands_are_those_of_ci():
+def test_readme_examples_run_and_commands_are_those_of_ci(tmp_path):
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     blocks.append("distance = np.abs(samples - [[0.52, 2.62]])\nassert np.mean(distance.min(axis=1) < 0.5) > 0.95")
     blocks.append("assert np.all((distance < 0.5).mean(axis=0) > 0.2), 'both modes'")
-    output = python("\n".join(blocks))
+    output = python("\n".join(blocks), cwd=tmp_path)
+    assert (tmp_path / "posterior.png").exists()
     mean, deviation = (float(number) for number in re.findall(r"\[([-\d.e]+)\s*\]", output))
     assert abs(mean - 0.25) < 3 * deviation < 0.3
     ci = (ROOT / ".ci" / "run").read_text()

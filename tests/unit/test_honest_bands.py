@@ -436,14 +436,14 @@ def test_honest_bands_hold_the_truth_and_the_mean_is_better():
     assert np.mean(inside) > 0.85
 
 
-def test_the_ensemble_averages_both_descriptions_by_their_evidence():
+def test_the_ensemble_averages_both_descriptions_by_their_evidence_and_both_noises_equally():
     x, y, y_task, z = toy_draw(3)
     gp = TaskTransformedGP(n_restarts=0, seed=5).fit(x, y, y_task, z)
     members, models = gp.ensemble_.members, gp.ensemble_.models
-    assert len(models) == 2
+    assert [model.observation.sampled for model in models] == [False, True, False, True]
     assert sum(member.weight for member in members) == pytest.approx(1.0)
     tops = [member for member in members if member.center]
-    assert [member.model for member in tops] == [0, 1]
+    assert [member.model for member in tops] == [0, 1, 2, 3]
     evidences = []
     for member in tops:
         model = models[member.model].with_values(member.values)
@@ -452,12 +452,13 @@ def test_the_ensemble_averages_both_descriptions_by_their_evidence():
         hyper = -0.5 * float((log_length**2).sum() + log_variance**2)
         evidences.append(log_evidence(*model, z - z.mean()) + hyper)
         assert model.observation.scale == model.prior.kernel.variance  # C has the variance of f
-        assert not model.observation.sampled
     shares = np.exp(evidences - np.max(evidences))
-    np.testing.assert_allclose([member.center for member in tops], shares / shares.sum(), rtol=1e-6)
+    shares[0::2] /= 2.0 * shares[0::2].sum()
+    shares[1::2] /= 2.0 * shares[1::2].sum()
+    np.testing.assert_allclose([member.center for member in tops], shares, rtol=1e-6)
     for i, top in enumerate(tops):
         assert sum(member.weight for member in members if member.model == i) == pytest.approx(top.center)
-    best = models[int(np.argmax(evidences))].with_values(tops[int(np.argmax(evidences))].values)
+    best = models[int(np.argmax(shares))].with_values(tops[int(np.argmax(shares))].values)
     assert gp.kernel_.variance == best.prior.kernel.variance == gp.fit_result_.model.prior.kernel.variance
     assert gp.noise_ == best.observation.noise == gp.fit_result_.parameters["observation.noise"]
     posteriors = [condition(*models[m.model].with_values(m.values), z - z.mean()) for m in members]
@@ -471,3 +472,13 @@ def test_the_ensemble_averages_both_descriptions_by_their_evidence():
         for m, part, row in zip(members, posteriors, at, strict=True)
     )
     np.testing.assert_allclose(std, np.sqrt(variance), rtol=1e-8)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_one_kind_of_noise_can_be_asked_for(sampled):
+    tables = toy_draw(3, 30, 40)
+    models = TaskTransformedGP(n_restarts=0, sampled=sampled).fit(*tables).ensemble_.models
+    assert [model.observation.sampled for model in models] == [sampled, sampled]
+    both = TaskTransformedGP(n_restarts=0).fit(*tables).ensemble_.models
+    for one, of_both in zip(models, both[int(sampled) :: 2], strict=True):
+        assert one.observation.noise == pytest.approx(of_both.observation.noise, rel=0.3)

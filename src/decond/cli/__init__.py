@@ -1,16 +1,16 @@
-"""The command line: `decond demo`, `fit`, `predict` and `reproduce`."""
+"""The command line: `decond demo`, `fit`, `predict`, `infer` and `reproduce`."""
 
 from typing import Annotated
 
 import typer
 
-from decond.cli import demo, fit, predict, reproduce
+from decond.cli import demo, fit, infer, predict, reproduce
 from decond.cli.console import console
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, help="Learn from indirect data with kernels.")
-for module in (demo, fit, predict, reproduce):
+for module in (demo, fit, predict, infer, reproduce):
     app.command(module.__name__.rpartition(".")[2])(module.command)
 
 

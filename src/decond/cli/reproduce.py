@@ -17,13 +17,15 @@ class Figure(StrEnum):
 
     figure3 = "figure3"
     figure4 = "figure4"
+    figure5 = "figure5"
 
 
 def command(
     figure: Annotated[
         Figure,
         typer.Argument(
-            help="figure3: a function recovered from two tables. figure4: 100 rows represented by five points."
+            help="figure3: a function recovered from two tables. figure4: 100 rows represented by five points. "
+            "figure5: posteriors of two simulators (minutes)."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")] = Path("decond-paper"),
@@ -38,15 +40,21 @@ def command(
         from decond.paper import FIGURES
 
         paths, numbers = FIGURES[figure.value](output)
-    console.print(_as_table(numbers))
+    for table in _as_tables(numbers):
+        console.print(table)
     say_wrote(*paths)
 
 
-def _as_table(numbers: dict[str, Any]) -> Table:
-    """Return one row for each answer and one column for each of its plain numbers."""
-    answers = numbers["answers"]
-    headings = [key for key, value in next(iter(answers.values())).items() if isinstance(value, float)]
-    table = Table(title=numbers["figure"])
+def _as_tables(numbers: dict[str, Any]) -> list[Table]:
+    """Return a table for each set of answers: one row an answer, one column for each of its plain numbers."""
+    parts = {words: part for words, part in numbers.items() if isinstance(part, dict)}
+    return [_as_table(numbers["figure"] if len(parts) == 1 else words, part) for words, part in parts.items()]
+
+
+def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> Table:
+    keys = next(iter(answers.values()))
+    headings = [key for key in keys if any(isinstance(answer[key], float) for answer in answers.values())]
+    table = Table(title=title.replace("_", " "))
     table.add_column("answer")
     for heading in headings:
         table.add_column(heading.replace("_", " "), justify="right")

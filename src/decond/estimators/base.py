@@ -1,6 +1,7 @@
 """What every estimator shares: scikit-learn's conventions, units of the targets, answers from one posterior."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_number, as_rows, check_choice
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
-from decond.estimators.ensemble import Ensemble, averaged, single
+from decond.estimators.ensemble import Ensemble, averaged, shares, single
 from decond.features.base import as_kernel
 from decond.learning import FitResult, HyperparameterSample, Model, maximize_evidence, sample_hyperparameters, select
 from decond.regression import FunctionPrior, Observation
@@ -198,14 +199,22 @@ class PosteriorRegressor(IndirectRegressor):
         return result, sample_hyperparameters(result, z, variables, seed=self.seed)
 
     def _conclude(
-        self, fits: list[tuple[FitResult, HyperparameterSample]], z: np.ndarray, evaluations: int = 0
+        self,
+        fits: list[tuple[FitResult, HyperparameterSample]],
+        z: np.ndarray,
+        evaluations: int = 0,
+        kinds: Sequence[int] | None = None,
     ) -> Self:
-        """Keep what was learned and build the posterior; `evaluations` were spent on searches before."""
+        """Keep what was learned and build the posterior; `evaluations` were spent on searches before.
+
+        Models of one of the `kinds` are averaged by their evidence, different kinds count the same.
+        """
         results = [result for result, _ in fits]
+        kinds = [0] * len(results) if kinds is None else kinds
         total = evaluations + sum(result.evaluations for result in results)
-        best = max(results, key=lambda result: max(result.starts))
+        best = results[int(np.argmax(shares(results, kinds)))]
         best = dataclasses.replace(best, evaluations=total, failures=sum(result.failures for result in results))
-        return self._set_ensemble(averaged(results, [sample for _, sample in fits], z), best)
+        return self._set_ensemble(averaged(results, [sample for _, sample in fits], z, kinds), best)
 
     def _learn_or_use(
         self, observation: Observation, z: np.ndarray, choice: KernelChoice, optimize: bool, progress: Any

@@ -1,5 +1,6 @@
 """A fitted model as plain data: models, weighted hyperparameters, targets. Its posterior is a function of them."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,16 +57,26 @@ def single(model: Model, z: np.ndarray) -> Ensemble:
     return Ensemble((model,), (Member(0, {}, 1.0, 1.0),), z)
 
 
-def averaged(results: list[FitResult], samples: list[HyperparameterSample], z: np.ndarray) -> Ensemble:
-    """Average models by their best objective, and each over its hyperparameters.
+def averaged(
+    results: list[FitResult], samples: list[HyperparameterSample], z: np.ndarray, kinds: Sequence[int]
+) -> Ensemble:
+    """Average models by their shares, and each over its hyperparameters.
 
     The mean is taken at the optimum of every model, the deviation over all hyperparameters.
     """
-    best = np.array([max(result.starts) for result in results])
-    shares = np.exp(best - best.max())
-    shares /= shares.sum()
     members = []
-    for i, (share, sample) in enumerate(zip(shares, samples, strict=True)):
+    for i, (share, sample) in enumerate(zip(shares(results, kinds), samples, strict=True)):
         for s, (values, weight) in enumerate(zip(sample.values, sample.weights, strict=True)):
             members.append(Member(i, values, float(share * weight), float(share) if s == 0 else 0.0))
     return Ensemble(tuple(result.model for result in results), tuple(members), z)
+
+
+def shares(results: list[FitResult], kinds: Sequence[int]) -> np.ndarray:
+    """Return the weights of models: equal for each kind, and within a kind by their best objective."""
+    best, kind = np.array([max(result.starts) for result in results]), np.asarray(kinds)
+    weights = np.zeros(len(best))
+    for one in np.unique(kind):
+        own = kind == one
+        weights[own] = np.exp(best[own] - best[own].max())
+        weights[own] /= weights[own].sum()
+    return weights / weights.sum()

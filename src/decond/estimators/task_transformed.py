@@ -39,7 +39,8 @@ class TaskTransformedGP(PosteriorRegressor):
         n_restarts: further starts of the search.
         seed: of everything random.
         sampled: for a mediator of numbers and honest error bars, whether to count that each target was measured at
-            one unseen x, as noise of a size that the prior of f tells. It helped on rougher data, not on the toy.
+            one unseen x, as noise of a size that the prior of f tells. None averages both models: the first is truer
+            to such data, but takes f to vary alike everywhere, and so the evidence cannot choose between them.
 
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -60,7 +61,7 @@ class TaskTransformedGP(PosteriorRegressor):
         optimize: bool = True,
         n_restarts: int = 4,
         seed: int = 0,
-        sampled: bool = False,
+        sampled: bool | None = None,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -122,17 +123,18 @@ class TaskTransformedGP(PosteriorRegressor):
         """Learn with the smoothness of x given y from the pairs, for every description of the mediator.
 
         The smoothness depends a little on the kernel of x, so it is chosen again after a first search. Only the very
-        first search is restarted; the others begin where the last one ended.
+        first search is restarted; the others begin where the last one of the first kind ended.
         """
         choice = self._scaled_kernel(x, z).under("prior.kernel.")
         prior, restarts = FunctionPrior(choice.kernel), None
         noise = self._starting_noise(z, self.kernel_x is not None)
+        kinds = (False, True) if self.sampled is None else (bool(self.sampled),)
         fits: list[tuple[FitResult, HyperparameterSample]] = []
         spent = 0
         for mediator in mediators:
-            for last in (False, True):
+            for sampled, last in [(kinds[0], False), *((kind, True) for kind in kinds)]:
                 transformation = mediator.transformation(prior.covariance, x)
-                given = self._given(prior, x, transformation, noise, choice)
+                given = self._given(prior, x, transformation, noise, choice, sampled)
                 extra = Extra(
                     ["observation.noise"],
                     [(choice.amplitude, "observation.scale")],
@@ -140,19 +142,28 @@ class TaskTransformedGP(PosteriorRegressor):
                     restarts=restarts,
                 )
                 fit = self._learn(given, z, choice, extra, progress, look_around=last)
-                prior, noise, restarts = fit[0].model.prior, fit[0].model.observation.noise, 0
-                spent += 0 if last else fit[0].evaluations
-            fits.append(fit)
-        return self._conclude(fits, z, spent)
+                if sampled == kinds[0]:
+                    prior, noise, restarts = fit[0].model.prior, fit[0].model.observation.noise, 0
+                if last:
+                    fits.append(fit)
+                else:
+                    spent += fit[0].evaluations
+        return self._conclude(fits, z, spent, [*range(len(kinds))] * len(mediators))
 
     def _given(
-        self, prior: FunctionPrior, x: np.ndarray, transformation: Transformation, noise: float, choice: KernelChoice
+        self,
+        prior: FunctionPrior,
+        x: np.ndarray,
+        transformation: Transformation,
+        noise: float,
+        choice: KernelChoice,
+        sampled: bool,
     ) -> Model:
         """Return the model with M and C given; C has the variance of f."""
         amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
         covariance = transformation.covariance if self.mediator == "full" else None
         observation = Transformed(
-            x, transformation.weights, covariance, noise=noise, scale=amplitude, sampled=bool(self.sampled)
+            x, transformation.weights, covariance, noise=noise, scale=amplitude, sampled=sampled
         )
         return Model(prior, observation)
 

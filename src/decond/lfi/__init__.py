@@ -1,0 +1,52 @@
+"""Likelihood-free inference: a simulator and an observation in, a posterior out.
+
+`infer` does it in one call. Its parts: a `Prior`; `simulate`, with a `SimulationStore` that survives crashes, gives
+`Simulations`; a method, ``method.fit(sims, prior).posterior(observed)``, gives a `Posterior`; `diagnostics` judge it.
+"""
+
+from decond.lfi import diagnostics
+from decond.lfi.diagnostics import diagnose
+from decond.lfi.inference import METHODS, infer
+from decond.lfi.methods.base import Method
+from decond.lfi.methods.dme import DME
+from decond.lfi.methods.gps_abc import GPSABC
+from decond.lfi.methods.kbr import KBR
+from decond.lfi.methods.kelfi import KELFI
+from decond.lfi.methods.kernel_abc import K2ABC, KABC
+from decond.lfi.methods.mcmc import MCMCABC
+from decond.lfi.methods.rejection import RejectionABC
+from decond.lfi.methods.residual import ResidualLikelihood
+from decond.lfi.methods.smc import SMCABC
+from decond.lfi.posterior import Posterior, PosteriorWarning
+from decond.lfi.prior import Prior
+from decond.lfi.simulate import simulate
+from decond.lfi.simulations import Simulations
+from decond.lfi.store import SimulationStore, SimulationWarning, StoreError
+from decond.lfi.work import SimulationError
+
+__all__ = [
+    "DME",
+    "GPSABC",
+    "K2ABC",
+    "KABC",
+    "KBR",
+    "KELFI",
+    "MCMCABC",
+    "METHODS",
+    "SMCABC",
+    "Method",
+    "Posterior",
+    "PosteriorWarning",
+    "Prior",
+    "RejectionABC",
+    "ResidualLikelihood",
+    "SimulationError",
+    "SimulationStore",
+    "SimulationWarning",
+    "Simulations",
+    "StoreError",
+    "diagnose",
+    "diagnostics",
+    "infer",
+    "simulate",
+]

@@ -1,0 +1,94 @@
+"""Distances between a posterior and the truth, where the truth is known."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from decond.checks import as_rows, as_targets
+from decond.embeddings import MeanEmbedding
+from decond.kernels import RBF, median_heuristic
+from decond.kernels.base import Kernel
+
+__all__ = ["c2st", "mmd", "total_variation"]
+
+FOLDS = 5
+UNITS = 10
+"""Hidden units of the classifier for each parameter, in each of two layers."""
+
+
+def c2st(samples: Any, reference: Any, seed: int = 1) -> float:
+    """Return the accuracy of a classifier that tells samples from a reference: 0.5 is perfect, 1 is hopeless.
+
+    The protocol is that of the public benchmark of simulation-based inference (Lueckmann et al. 2021): a
+    neural network with two hidden layers of 10 d units, trained on four fifths and scored on the fifth left out, five
+    times; both sets standardised by the reference. It takes about a minute for 10,000 against 10,000.
+
+    >>> rng = np.random.default_rng(0)
+    >>> c2st(rng.normal(5.0, 1.0, (100, 1)), rng.normal(0.0, 1.0, (100, 1))) > 0.9
+    True
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection import KFold, cross_val_score
+    from sklearn.neural_network import MLPClassifier
+
+    drawn, known = _two_samples(samples, reference)
+    if min(len(drawn), len(known)) < FOLDS:
+        raise ValueError(f"there are {len(drawn)} samples and {len(known)} of the reference; give at least {FOLDS}.")
+    spread = known.std(axis=0, ddof=1)
+    both = (np.concatenate([known, drawn]) - known.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    labels = np.repeat([0, 1], [len(known), len(drawn)])
+    units = UNITS * known.shape[1]
+    network = MLPClassifier((units, units), activation="relu", solver="adam", max_iter=1000, random_state=seed)
+    split = KFold(FOLDS, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is part of the protocol
+        return float(cross_val_score(network, both, labels, cv=split, scoring="accuracy").mean())
+
+
+def mmd(samples: Any, reference: Any, kernel: Kernel | None = None) -> float:
+    """Return the maximum mean discrepancy between two sets of samples: the norm ‖μ - ν‖, not its square.
+
+    The kernel is by default Gaussian, with the median distance within the reference as its lengthscale. Two samples
+    of n rows from one distribution are up to about √(2/n) apart, not zero.
+
+    >>> mmd([[0.0], [1.0]], [[1.0], [0.0]])
+    0.0
+    """
+    drawn, known = _two_samples(samples, reference)
+    used = RBF(median_heuristic(known)) if kernel is None else kernel
+    return MeanEmbedding(used, drawn).mmd(MeanEmbedding(used, known))
+
+
+def total_variation(density: Any, truth: Any, grid: Any) -> float:
+    """Return ½ ∫ |p - q| over a grid of one parameter, for densities given as functions or as values on the grid.
+
+    0 means equal, 1 means that they do not overlap. Mass outside the grid does not count, so let it span both.
+
+    >>> grid = np.linspace(0.0, 3.0, 3001)
+    >>> round(total_variation(lambda t: 1.0 * (t < 1.0), lambda t: 0.5 * (t < 2.0), grid), 2)
+    0.5
+    """
+    at = np.asarray(grid, dtype=np.float64).ravel()
+    if at.size < 2 or not (np.diff(at) > 0.0).all():
+        raise ValueError("grid has to hold at least two numbers that rise from each to the next.")
+    p, q = (_values(function, name, at) for function, name in ((density, "density"), (truth, "truth")))
+    return float(0.5 * np.trapezoid(np.abs(p - q), at))
+
+
+def _values(function: Any | Callable[[np.ndarray], Any], name: str, grid: np.ndarray) -> np.ndarray:
+    values = as_targets(function(grid) if callable(function) else function, name, len(grid), "grid")
+    if values.ndim != 1:
+        raise ValueError(f"{name} has shape {values.shape}; give one value for each of the {len(grid)} grid points.")
+    return values
+
+
+def _two_samples(samples: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
+    drawn, known = as_rows(samples, "samples"), as_rows(reference, "reference")
+    if drawn.shape[1] != known.shape[1]:
+        raise ValueError(
+            f"samples has {drawn.shape[1]} column(s) but reference has {known.shape[1]}; they have to be draws of "
+            "the same parameters, in the same order."
+        )
+    return drawn, known

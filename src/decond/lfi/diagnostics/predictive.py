@@ -1,0 +1,162 @@
+"""Predictive checks: does the model, with the parameters found, produce data like those observed?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from decond.checks import as_number, as_row
+from decond.lfi.diagnostics.words import percent
+from decond.lfi.posterior import Posterior
+from decond.lfi.simulations import Simulations
+from decond.lfi.summaries import Standardizer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PredictiveCheck", "posterior_predictive_check", "share_as_remote"]
+
+MAX_NAMED = 3
+"""Summaries that a sentence names at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveCheck:
+    """Where the observation lies among simulated summaries.
+
+    `tail_shares` are two-sided: twice the share of simulations on the far side of the observation, for each summary.
+    `distance_share` is the share of simulations at least as far from the middle of all as the observation is, in
+    the metric of their covariance. Both count the observation itself, so that they are never zero.
+    """
+
+    observed: np.ndarray
+    simulated: np.ndarray
+    """(n, s), valid simulations only."""
+    tail_shares: np.ndarray
+    distance_share: float
+    n_failed: int = 0
+    level: float = 0.01
+    names: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the observation may be one of the simulations, with a false alarm in `level` of the cases."""
+        least = float(self.tail_shares.min()) * len(self.tail_shares)
+        return self.distance_share > self.level and least > self.level
+
+    @property
+    def verdict(self) -> str:
+        """Say "fine" or "observation unlike the predictions"."""
+        return "fine" if self.passed else "observation unlike the predictions"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The numbers behind the verdict."""
+        count = len(self.simulated)
+        odd = percent(self.distance_share)
+        said = [f"{odd} of {count} predicted data sets are at least as unusual as the observation."]
+        far = np.argsort(self.tail_shares)[:MAX_NAMED]
+        named = [f"{self.names[j]} ({percent(self.tail_shares[j])})" for j in far if self.tail_shares[j] < 0.05]
+        if named and not self.passed:
+            said.append(f"It is in the tails of {', '.join(named)}.")
+        if self.n_failed:
+            said.append(f"{self.n_failed} of {count + self.n_failed} predictive simulations failed.")
+        return said
+
+    def plot(self) -> "Figure":
+        """Return a histogram of each simulated summary, with the observation as a line."""
+        from decond.plotting import MAX_PREDICTIVE, new_figure
+
+        figure, axes = new_figure(min(len(self.names), MAX_PREDICTIVE))
+        self.draw(axes)
+        return figure
+
+    def draw(self, axes: Sequence[Any]) -> None:
+        """Draw one summary in each of the axes; where these are too few, those in which the observation is odd."""
+        from decond.plotting import plot_predictive
+
+        count = min(len(axes), len(self.names))
+        shown = np.sort(np.argsort(self.tail_shares, kind="stable")[:count])
+        for ax, j in zip(axes, shown, strict=False):
+            note = f"tail {percent(self.tail_shares[j])}"
+            plot_predictive(ax, self.simulated[:, j], self.observed[j], self.names[j], note)
+
+
+def posterior_predictive_check(
+    posterior: Posterior,
+    simulator: Callable[..., Any] | Simulations,
+    observed: Any,
+    n: int = 200,
+    *,
+    level: float = 0.01,
+    names: Sequence[str] | None = None,
+    **options: Any,
+) -> PredictiveCheck:
+    """Return where the observation lies among data simulated at draws of the posterior.
+
+    Give the simulator, which is run n times with the `options` of `lfi.simulate`, or `Simulations` at draws of the
+    posterior that were made elsewhere. The share for the whole observation cannot fall below 1/(n + 1), so n has
+    to be at least 1/level. A model that fails is wrong, or its posterior is; one that passes may still be wrong,
+    since the same observation chose the parameters.
+    """
+    if not 0.0 < as_number(level, "level") < 1.0:
+        raise ValueError(f"level is {level!r}; give a number between 0 and 1, for example 0.01.")
+    row = as_row(observed, "observed")
+    if isinstance(simulator, Simulations):
+        sims = simulator
+    elif callable(simulator):
+        sims = posterior.predictive(simulator, n, **options)
+    else:
+        raise TypeError(f"simulator is {type(simulator).__name__}; give a function, or lfi.Simulations.")
+    return compare(sims, row, level, names)
+
+
+def compare(
+    sims: Simulations, observed: np.ndarray, level: float = 0.01, names: Sequence[str] | None = None
+) -> PredictiveCheck:
+    """Return where a row (1, s) lies among the valid simulations."""
+    if observed.shape[1] != sims.x.shape[1]:
+        raise ValueError(
+            f"observed has {observed.shape[1]} value(s) but each simulation has {sims.x.shape[1]}; give the same "
+            "summaries, in the same order."
+        )
+    x = sims.x[sims.valid]
+    if len(x) < 2:
+        raise ValueError(
+            f"only {len(x)} of {len(sims)} predictive simulations are valid; at least 2 are needed. Reasons: "
+            f"{sims.failures}."
+        )
+    below, above = (x <= observed).sum(axis=0), (x >= observed).sum(axis=0)
+    tails = np.minimum(1.0, 2.0 * (1.0 + np.minimum(below, above)) / (1.0 + len(x)))
+    named = tuple(names) if names is not None else tuple(f"x{j + 1}" for j in range(x.shape[1]))
+    if len(named) != x.shape[1]:
+        raise ValueError(f"names has {len(named)} entries but there are {x.shape[1]} summaries; give one for each.")
+    return PredictiveCheck(
+        observed[0].copy(), x.copy(), tails, _distance_share(x, observed), sims.n_failed, level, named
+    )
+
+
+def share_as_remote(sims: Simulations, observed: np.ndarray) -> float:
+    """Return the share of simulations that are as far from their nearest fellow as the observation is from them."""
+    x = sims.x[sims.valid]
+    scale = Standardizer(x)
+    tree = KDTree(scale.apply(x))
+    distance = tree.query(scale.apply(observed))[0][0]
+    return float(np.mean(tree.query(scale.apply(x), k=2)[0][:, 1] >= distance))
+
+
+def _distance_share(x: np.ndarray, observed: np.ndarray) -> float:
+    """Return the rank of the observation's Mahalanobis distance, from one shrunk covariance of all rows together.
+
+    The observation counts among the rows, so that all are treated alike and the rank is exactly uniform if it is one
+    of them.
+    """
+    from sklearn.covariance import LedoitWolf
+
+    rows = np.concatenate([x, observed])
+    spread = rows.std(axis=0)
+    rows = (rows - rows.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    distances = LedoitWolf(assume_centered=True).fit(rows).mahalanobis(rows)
+    return float(np.mean(distances >= distances[-1] * (1.0 - 1e-12)))

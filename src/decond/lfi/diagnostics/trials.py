@@ -1,0 +1,206 @@
+"""Trials: posteriors for simulations whose parameters are known, each from a fit that did not see them."""
+
+import copy
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decond.checks import as_count, as_generator, as_number
+from decond.lfi.methods.base import Method
+from decond.lfi.posterior import Posterior, PosteriorWarning
+from decond.lfi.prior import Prior
+from decond.lfi.simulations import Simulations
+
+__all__ = ["Plan", "Progress", "Trial", "check_method", "from_prior", "run_trials", "whole_seed"]
+
+Progress = Callable[[int, int], None]
+"""Called with the number of posteriors that are done, and of those planned."""
+
+DOUBT = 1e-4
+"""Parameters that differ from draws of the prior with a smaller p-value were proposed by something else."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How trials are made: how many, with how many draws each, and from which simulations."""
+
+    n: int = 200
+    n_draws: int = 999
+    folds: int = 5
+    test: Simulations | None = None
+    """Simulations at draws of the prior that no fit sees; without them, folds of those given are held out."""
+    share: float = 1.0
+    """Share of the simulations that each fit sees."""
+    seconds: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("n", "n_draws", "folds"):
+            as_count(getattr(self, name), name)
+        if self.folds < 2:
+            raise ValueError(f"folds is {self.folds}; give at least 2.")
+        if self.seconds is not None:
+            as_number(self.seconds, "seconds", minimum=0.0, strict=True)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One posterior beside the parameters that made its observation."""
+
+    row: int
+    """Which row of the test simulations it was."""
+    ranks: np.ndarray
+    """(d,) how many of the draws lie below the truth; a tie falls either way by chance."""
+    joint_rank: int
+    """How many of the draws have a lower posterior density than the truth, or lie farther out in their ellipsoid."""
+    by_density: bool
+    """Whether the posterior has a density; without one, ellipsoids stand in."""
+    score: np.ndarray
+    """(d,) continuous ranked probability scores in working coordinates; small is good."""
+
+
+def run_trials(
+    method: Method, sims: Simulations, prior: Prior, plan: Plan, progress: Progress | None = None
+) -> list[Trial]:
+    """Return trials, as many as asked for and as time allows; at least one."""
+    check_method(method)
+    _check(sims, prior, plan)
+    started, trials = time.monotonic(), []
+    splits = list(_splits(sims, plan))
+    total = sum(len(rows) for _, rows in splits)
+    source = sims if plan.test is None else plan.test
+    for number, (train, rows) in enumerate(splits):
+        rng = np.random.default_rng([number, plan.seed])
+        fitted = copy.copy(method).fit(train, prior)
+        for row in rows:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PosteriorWarning)
+                posterior = fitted.posterior(fitted.observation(source, row))
+                trials.append(_judge(posterior, prior, int(row), source.theta[row], plan.n_draws, rng))
+            if progress is not None:
+                progress(len(trials), total)
+            if plan.seconds is not None and time.monotonic() - started > plan.seconds:
+                return trials
+    return trials
+
+
+def rank_among(values: np.ndarray, truth: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return for each column how many values lie below the truth; ties are broken by chance, which is fair."""
+    below, equal = (values < truth).sum(axis=0), (values == truth).sum(axis=0)
+    return below + rng.integers(0, equal + 1)
+
+
+def from_prior(sims: Simulations, prior: Prior, seed: Any = 0) -> str:
+    """Return "" if the parameters look like draws of the prior, else what differs.
+
+    Compares each parameter, and the prior's log density, with fresh draws by a Kolmogorov–Smirnov test.
+    """
+    from scipy.stats import ks_2samp
+
+    drawn = prior.sample(max(4000, len(sims)), seed)
+    names = [*prior.names, "the prior's density"]
+    ours = np.column_stack([sims.theta, prior.log_density(sims.theta)])
+    theirs = np.column_stack([drawn, prior.log_density(drawn)])
+    p = np.array([ks_2samp(a, b, method="asymp").pvalue for a, b in zip(ours.T, theirs.T, strict=True)])
+    worst = int(np.argmin(p))
+    return "" if p[worst] * len(names) > DOUBT else f"{names[worst]} differs (p = {p[worst]:.1g})"
+
+
+def _splits(sims: Simulations, plan: Plan) -> Iterator[tuple[Simulations, np.ndarray]]:
+    """Yield pairs of simulations to fit and rows to judge; a row that is judged is never among those fitted."""
+    rng = np.random.default_rng([len(sims), plan.seed])
+    source = sims if plan.test is None else plan.test
+    candidates = rng.permutation(np.flatnonzero(source.valid))[: plan.n]
+    if plan.test is not None:
+        yield _part(sims, np.arange(len(sims)), plan.share, rng), candidates
+        return
+    for rows in np.array_split(candidates, min(plan.folds, len(candidates))):
+        kept = np.setdiff1d(np.arange(len(sims)), rows)
+        yield _part(sims, kept, plan.share, rng), rows
+
+
+def _part(sims: Simulations, rows: np.ndarray, share: float, rng: np.random.Generator) -> Simulations:
+    if share < 1.0:
+        rows = np.sort(rng.permutation(rows)[: round(share * len(rows))])
+    return sims if len(rows) == len(sims) else sims.take(rows)
+
+
+def _judge(
+    posterior: Posterior, prior: Prior, row: int, theta: np.ndarray, n_draws: int, rng: np.random.Generator
+) -> Trial:
+    draws = posterior.sample(n_draws, rng)
+    both = np.concatenate([draws, theta[None, :]])
+    by_density = posterior.log_likelihood is not None
+    if posterior.log_likelihood is not None:
+        height = prior.log_density(both) + posterior.log_likelihood(both)
+    else:
+        height = -_squared_distance(prior.to_working(both))
+    joint_rank = int(rank_among(height[:-1, None], height[-1:], rng)[0])
+    score = ranked_score(prior.to_working(draws), prior.to_working(theta[None, :])[0])
+    return Trial(row, rank_among(draws, theta, rng), joint_rank, by_density, score)
+
+
+def _squared_distance(rows: np.ndarray) -> np.ndarray:
+    """Return squared distances from the mean in the metric of the covariance, all rows being treated alike."""
+    centered = rows - rows.mean(axis=0)
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(centered, rowvar=False)))
+    kept = values > 1e-12 * max(values[-1], 1e-300)
+    return ((centered @ vectors[:, kept]) ** 2 / values[kept]).sum(axis=1)
+
+
+def ranked_score(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return E|X - t| - ½ E|X - X'| for each column: the continuous ranked probability score of the draws."""
+    m = len(draws)
+    order = np.sort(draws, axis=0)
+    pairs = (2.0 * np.arange(1, m + 1) - m - 1.0) @ order / m**2
+    return np.abs(draws - truth).mean(axis=0) - pairs
+
+
+def whole_seed(seed: Any) -> int:
+    """Return a whole number in place of a seed, so that several parts of a diagnosis can start from the same."""
+    return int(as_generator(seed).integers(2**31))
+
+
+def check_method(method: Any) -> None:
+    """Raise unless it is a method; a class is not one yet."""
+    if not isinstance(method, Method):
+        given = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
+        raise TypeError(f"method is {given}; give an lfi.Method, such as lfi.ResidualLikelihood().")
+
+
+def _check(sims: Any, prior: Any, plan: Plan) -> None:
+    for value, name, kind in ((sims, "sims", Simulations), (prior, "prior", Prior)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is {type(value).__name__}; give an lfi.{kind.__name__}.")
+    source, name = (sims, "sims") if plan.test is None else (plan.test, "test")
+    if not isinstance(source, Simulations):
+        raise TypeError(f"test is {type(source).__name__}; give lfi.Simulations, from lfi.simulate(...).")
+    if source.theta.shape[1] != prior.dim or source.x.shape[1] != sims.x.shape[1]:
+        raise ValueError(
+            f"{name} has {source.theta.shape[1]} parameter(s) and {source.x.shape[1]} summaries, but the prior "
+            f"has {prior.dim} and the simulations have {sims.x.shape[1]}."
+        )
+    if not source.n_valid:
+        raise ValueError(f"none of the {len(source)} simulations in {name} is valid; nothing can be judged by them.")
+    if not prior.contains(source.theta).all():
+        raise ValueError(f"some parameters in {name} lie outside the prior's support; give draws of the prior.")
+    different = from_prior(source, prior)
+    if different:
+        raise ValueError(
+            f"the parameters in {name} are not draws of the prior: {different}. They come from rounds or from chosen "
+            "values, and calibration holds on average over the prior only. Give fresh ones: "
+            'test=lfi.simulate(simulator, prior, 200, round="test").'
+        )
+    if plan.test is not None:
+        seen = {row.tobytes() for row in sims.theta}
+        again = sum(row.tobytes() in seen for row in plan.test.theta)
+        if again:
+            raise ValueError(
+                f"{again} of {len(plan.test)} rows of test are among sims too, and nothing may be judged on what it "
+                'was fitted on. Simulate others, with another seed or round: lfi.simulate(..., round="test").'
+            )

@@ -1,0 +1,255 @@
+"""Running one call of a simulator: what it returns, or why it failed; in a process of its own if time is limited.
+
+This file is also the program of that process. It imports nothing of decond, so that the process starts quickly.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["LimitedCaller", "Result", "call", "summarized"]
+
+NOT_FINITE = "returned NaN or infinity"
+"""The reason of a simulation whose result cannot be used."""
+
+Simulator = Callable[..., Any]
+
+
+class Result(NamedTuple):
+    """What came of one simulation: summaries (s,), raw data if there are any, the reason if it failed, its time."""
+
+    x: np.ndarray | None
+    raw: np.ndarray | None
+    reason: str
+    seconds: float
+
+
+def call(
+    simulator: Simulator, summarize: Simulator | None, batched: bool, theta: np.ndarray, rng: np.random.Generator
+) -> list[Result]:
+    """Call the simulator once, for one row or a batch of rows (b, d); return one result for each row."""
+    start = time.perf_counter()
+    try:
+        output = simulator(theta.copy() if batched else theta[0].copy(), rng)
+        outputs = _split(output, len(theta)) if batched else [output]
+    except (Exception, SystemExit) as error:
+        return [Result(None, None, described(error), (time.perf_counter() - start) / len(theta))] * len(theta)
+    parts = [_digested(item, summarize) for item in outputs]
+    seconds = (time.perf_counter() - start) / len(theta)
+    return [Result(*part, seconds) for part in parts]
+
+
+def summarized(raw: np.ndarray, summarize: Simulator) -> tuple[np.ndarray | None, str]:
+    """Return the summaries of raw data and an empty reason, or a reason why there are none."""
+    try:
+        return _as_summaries(summarize(raw.copy()))
+    except (Exception, SystemExit) as error:
+        return None, f"summarize: {described(error)}"
+
+
+def described(error: BaseException) -> str:
+    """Return type and message of an error, on one short line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
+
+
+def _split(output: Any, n: int) -> list[Any]:
+    if hasattr(output, "to_numpy"):  # iterating a pandas frame would give its columns
+        output = output.to_numpy()
+    rows = len(output) if hasattr(output, "__len__") else 0
+    if rows != n:
+        raise ValueError(f"returned {rows} rows for a batch of {n}")
+    return list(output)
+
+
+def _digested(output: Any, summarize: Simulator | None) -> tuple[np.ndarray | None, np.ndarray | None, str]:
+    if summarize is None:
+        x, reason = _as_summaries(output)
+        return x, None, reason
+    raw, reason = _as_numbers(output)
+    if raw is None:
+        return None, None, reason
+    x, reason = summarized(raw, summarize)
+    return x, raw, reason
+
+
+def _as_summaries(output: Any) -> tuple[np.ndarray | None, str]:
+    x, reason = _as_numbers(output)
+    if x is None:
+        return None, reason
+    if x.ndim > 1:
+        return None, f"returned shape {x.shape}; summaries are flat (give summarize=... for raw data)"
+    if x.size == 0:
+        return None, "returned an empty array"
+    x = np.atleast_1d(x)
+    return x, "" if np.isfinite(x).all() else NOT_FINITE
+
+
+def _as_numbers(output: Any) -> tuple[np.ndarray | None, str]:
+    if output is None:
+        return None, "returned None"
+    try:
+        array = np.asarray(output)
+        if array.dtype.kind not in "biufO":
+            return None, f"returned values of type {array.dtype}; numbers are needed"
+        return array.astype(np.float64), ""
+    except (TypeError, ValueError):
+        return None, f"returned {type(output).__name__} that is no array of numbers"
+
+
+# ---- a limit on time -----------------------------------------------------------------------------------------
+
+
+class LimitedCaller:
+    """Calls the simulator in another process, which is ended when a call takes longer than `limit` seconds.
+
+    Ending the process works for code that never comes back to the interpreter, and for programs that the simulator
+    started. The process is kept for the next call; a new one replaces it after it was ended, or crashed.
+
+    Args:
+        payload: What the process is to run: (simulator, summarize, batched), pickled by value.
+        limit: Seconds for one call.
+    """
+
+    def __init__(self, payload: bytes, limit: float) -> None:
+        self.payload = payload
+        self.limit = limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._waiting = False
+        self._overdue = False
+
+    def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
+        """Return one result for each row."""
+        process = self._process if self._process is not None and self._process.poll() is None else self._start()
+        start = time.perf_counter()
+        self._waiting, self._overdue = True, False
+        timer = threading.Timer(self.limit, self._end_call, args=(process,))
+        timer.daemon = True
+        timer.start()
+        try:
+            self._send((theta, rng))
+            results = [Result(*parts) for parts in self._receive()]
+        except (EOFError, OSError, pickle.UnpicklingError):
+            reason = f"took longer than {self.limit:g} s" if self._overdue else _ending(process.wait())
+            seconds = (time.perf_counter() - start) / len(theta)
+            results = [Result(None, None, reason, seconds)] * len(theta)
+        finally:
+            with self._lock:
+                self._waiting = False
+            timer.cancel()
+        if self._overdue or process.poll() is not None:
+            self.close()
+        return results
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _kill(process)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self.close()
+        program = f"import runpy; runpy.run_path({os.path.abspath(__file__)!r}, run_name='__main__')"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            self._send((sys.path, self.payload, self.limit))
+            problem = self._receive()
+        except (EOFError, OSError) as error:
+            problem = _ending(self._process.wait()) or described(error)
+        if problem:
+            self.close()
+            raise RuntimeError(
+                f"the simulator cannot be run in a process of its own, which timeout needs: {problem}. Define it in "
+                "a module that can be imported, or leave timeout out."
+            )
+        return self._process
+
+    def _send(self, message: Any) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(pickle.dumps(message))
+        self._process.stdin.flush()
+
+    def _receive(self) -> Any:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return pickle.load(self._process.stdout)
+
+    def _end_call(self, process: "subprocess.Popen[bytes]") -> None:
+        with self._lock:
+            if self._waiting:
+                self._overdue = True
+                _kill(process)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and, where there are sessions, every program that it started."""
+    with contextlib.suppress(OSError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with exit code {code}"
+
+
+def _serve() -> None:
+    """Answer calls from standard input until it closes; what the simulator prints goes to standard error."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    path, payload, limit = pickle.load(requests)
+    sys.path[:] = path
+    try:
+        simulator, summarize, batched = pickle.loads(payload)
+    except Exception as error:
+        _answer(answers, described(error))
+        return
+    _answer(answers, "")
+    while True:
+        try:
+            theta, rng = pickle.load(requests)
+        except EOFError:
+            return
+        _set_alarm(limit + 1.0)
+        results = call(simulator, summarize, batched, theta, rng)
+        _set_alarm(0.0)
+        _answer(answers, [tuple(result) for result in results])
+
+
+def _set_alarm(seconds: float) -> None:
+    """End this process if nobody else does: the one that set the limit may have died."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _answer(answers: Any, message: Any) -> None:
+    answers.write(pickle.dumps(message))
+    answers.flush()
+
+
+if __name__ == "__main__":
+    _serve()

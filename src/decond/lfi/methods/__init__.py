@@ -1,0 +1,1 @@
+"""Methods of likelihood-free inference, one file each."""

@@ -1,0 +1,183 @@
+"""What all methods of likelihood-free inference share: the door, scales, summaries and failed simulations."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from decond.checks import as_row, check_choice
+from decond.lfi.execution import summarized
+from decond.lfi.posterior import Posterior
+from decond.lfi.prior import Prior
+from decond.lfi.simulations import Simulations
+from decond.lfi.summaries import LearnedSummary, Standardizer
+from decond.lfi.validity import ValidityModel
+
+__all__ = ["Method", "summarized_observation"]
+
+SUMMARIES = ("auto", "none", "learned")
+FEW = 2
+"""Valid simulations needed for each parameter, plus ten."""
+
+
+class Method(ABC):
+    """A way from simulations to a posterior: ``method.fit(sims, prior).posterior(observed)``.
+
+    `summary` says what the method sees of the data: "none" takes it as it is; "learned" replaces it by estimates of
+    the parameters learned from the simulations; "auto" does so if there are more than twice as many columns of data
+    as parameters.
+    """
+
+    seed: Any
+    summary: str
+
+    needs_prior_draws: bool = False
+    """Whether simulations have to be at draws of the prior, so that there are no rounds."""
+
+    runs_simulator: bool = False
+    """Whether the method runs the simulator itself, after a pilot."""
+
+    takes_raw: bool = False
+    """Whether observations are raw data sets, like those in `Simulations.raw`, instead of rows of summaries."""
+
+    def fit(self, sims: Simulations, prior: Prior) -> Self:
+        """Take in simulations, from the prior or any other proposal; learn what needs no observation."""
+        _check_inputs(sims, prior)
+        check_choice(self.summary, "summary", SUMMARIES)
+        self.prior_, self.sims_ = prior, sims
+        self.n_simulations_ = len(sims)
+        kept = sims.valid
+        self.theta_ = sims.theta[kept]
+        self.phi_ = prior.to_working(self.theta_)
+        self._validity: ValidityModel | None = None
+        self._scale = Standardizer(sims.x[kept])
+        self._learn_summary(self._scale.apply(sims.x[kept]))
+        self._fit()
+        return self
+
+    def posterior(self, observed: Any) -> Posterior:
+        """Return the posterior of the parameters given one observation, like what one simulation gives."""
+        if not hasattr(self, "sims_"):
+            raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
+        data = self.check_observation(observed, self.sims_)
+        posterior = self._posterior(self._summarize(data))
+        posterior.simulations = getattr(self, "simulations_", self.sims_)
+        for note in [*self._failure_notes(), *self._outside_notes(data)]:
+            posterior.note(note)
+        return posterior
+
+    def check_observation(self, observed: Any, sims: Simulations) -> np.ndarray:
+        """Return an observation as this method takes it; raise unless it is of the same kind as the simulations."""
+        row = as_row(observed, "observed")
+        width = sims.x.shape[1]
+        if row.shape[1] != width:
+            raise ValueError(
+                f"observed has {row.shape[1]} value(s) but each simulation has {width}; give the same summaries, in "
+                "the same order."
+            )
+        return row
+
+    def observation(self, sims: Simulations, row: int) -> np.ndarray:
+        """Return what one simulation gave, as `posterior` takes it: its summaries, or its raw data set."""
+        if not self.takes_raw:
+            return np.asarray(sims.x[row])
+        if sims.raw is None:
+            raise ValueError(
+                f"{type(self).__name__} takes raw data sets, but the simulations have none. Give them as "
+                "Simulations(theta, x, raw=...), or simulate with summarize=..., which keeps them."
+            )
+        return np.asarray(sims.raw[row])
+
+    def log_valid_(self, phi: np.ndarray) -> np.ndarray:
+        """Return log P(valid | θ) at working coordinates."""
+        if self._validity is None:  # learned when first asked for: not every method asks
+            self._validity = ValidityModel(self.prior_.to_working(self.sims_.theta), self.sims_.valid)
+        return self._validity.log_probability(phi)
+
+    @abstractmethod
+    def _fit(self) -> None:
+        """Learn from `theta_`, `phi_` and the standardised `x_`."""
+
+    @abstractmethod
+    def _posterior(self, observed: np.ndarray) -> Posterior:
+        """Return the posterior given a standardised row (1, s)."""
+
+    def _learn_summary(self, x: np.ndarray) -> None:
+        crowded = x.shape[1] > 2 * self.prior_.dim
+        self._learned: LearnedSummary | None = None
+        if self.summary == "learned" or (self.summary == "auto" and crowded):
+            self._learned = LearnedSummary().fit(x, self.phi_)
+            x = self._learned.training_values_
+        self._summary_scale = Standardizer(x)
+        self.x_ = self._summary_scale.apply(x)
+
+    def _summarize(self, row: np.ndarray) -> np.ndarray:
+        x = self._scale.apply(row)
+        return self._summary_scale.apply(self._learned.apply(x) if self._learned is not None else x)
+
+    def _failure_notes(self) -> list[str]:
+        if not self.sims_.n_failed:
+            return []
+        reasons = "; ".join(f"{count} x {reason}" for reason, count in list(self.sims_.failures.items())[:4])
+        return [
+            f"{self.sims_.n_failed} of {len(self.sims_)} simulations failed ({reasons}). Their chance is "
+            "part of the likelihood."
+        ]
+
+    def _outside_notes(self, row: np.ndarray) -> list[str]:
+        outside = _outside(self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row))
+        return [outside] if outside else []
+
+
+def summarized_observation(observed: Any, summarize: Callable[[Any], Any]) -> np.ndarray:
+    """Return the summaries of a raw observation as a row, made as those of simulations are."""
+    x, reason = summarized(np.asarray(observed, dtype=np.float64), summarize)
+    if x is None or reason:
+        raise ValueError(f"observed has no summaries: {reason}. Give the raw data, as the simulator returns them.")
+    return as_row(x, "observed")
+
+
+def _check_inputs(sims: Any, prior: Any) -> None:
+    if not isinstance(sims, Simulations):
+        raise TypeError(
+            f"sims is {type(sims).__name__}; give lfi.Simulations, from lfi.simulate(...) or as "
+            "lfi.Simulations(theta=..., x=...)."
+        )
+    if not isinstance(prior, Prior):
+        raise TypeError(f"prior is {type(prior).__name__}; give an lfi.Prior.")
+    if sims.theta.shape[1] != prior.dim:
+        raise ValueError(
+            f"the simulations have {sims.theta.shape[1]} parameter(s) but the prior has {prior.dim} "
+            f"({', '.join(prior.names)})."
+        )
+    if not prior.contains(sims.theta).all():
+        bad = int((~prior.contains(sims.theta)).sum())
+        raise ValueError(
+            f"{bad} of {len(sims)} simulations have parameters outside the prior's support {prior!r}. They tell "
+            "nothing about the posterior; leave them out, or widen the prior."
+        )
+    needed = 10 + FEW * prior.dim
+    if sims.n_valid < needed:
+        reasons = "; ".join(f"{count} x {reason}" for reason, count in sims.failures.items())
+        raise ValueError(
+            f"only {sims.n_valid} of {len(sims)} simulations are valid, but at least {needed} are needed for "
+            f"{prior.dim} parameter(s).{' Failures: ' + reasons + '.' if reasons else ''} Run more simulations."
+        )
+
+
+def _outside(x: np.ndarray, row: np.ndarray) -> str:
+    """Return a sentence if the observation lies outside what was simulated, else nothing."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    beyond = np.flatnonzero((row[0] < low) | (row[0] > high))
+    tree = KDTree(x)
+    nearest = tree.query(row)[0][0]
+    usual = tree.query(x, k=2)[0][:, 1].max()
+    if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
+        return ""
+    where = f" (summary {beyond[0] + 1} lies beyond all simulations)" if beyond.size else ""
+    return (
+        f"the observation lies outside what was simulated{where}: its nearest simulation is {nearest:.3g} away, in "
+        f"units of the simulations' spread. The posterior is an extrapolation; check the model, or widen the prior."
+    )

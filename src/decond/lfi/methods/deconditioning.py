@@ -1,0 +1,117 @@
+"""The deconditional posterior as a density: prior times a function, from weighted draws of the prior.
+
+With simulations (θ_i, x_i), a(θ) = (L + nλI)⁻¹ ℓ(θ) and draws θ̃_j of the prior with weights v_j that sum to one (1/m
+for plain draws, in proportion to p/q for draws of a proposal q), the second-order embedding of the prior is Σ_j v_j
+ℓ(θ̃_j, ·) ⊗ ℓ(θ̃_j, ·) instead of its plain average, and the deconditional embedding (Definition 4.3) becomes
+
+    Σ_j v_j g(θ̃_j) ℓ(θ̃_j, ·),   g(θ) = a(θ)ᵀ [K S + δI]⁻¹ k(y),   S = Σ_j v_j a(θ̃_j) a(θ̃_j)ᵀ,
+
+which is Aᵀ[KAAᵀ + mδI]⁻¹ k(y) for v_j = 1/m. The draws enter g only through S, an average over the prior, so the
+posterior is the density p(θ) g(θ), whatever the draws: they can be refreshed where it is large. As δ grows, g goes
+to E[k(X, y) | θ] / δ, the surrogate likelihood of KELFI; as it falls, the blur of the kernel k is undone.
+
+Everything is done in r features of θ. With ψ(θ) of r rows and ΨΨᵀ = Q diag(w) Qᵀ over the simulations, the functions
+a(θ)ᵀ span those of ψ; f(θ) = Bᵀψ(θ) is a basis that is orthonormal under the prior draws, and
+
+    g(θ) = f(θ)ᵀ (K̃ + δI)⁻¹ k̃(y),   K̃ = RᵀKR,  k̃ = Rᵀk(y),   a(θ) = R f(θ),
+
+so that one eigendecomposition of K̃ serves every δ and every observation.
+"""
+
+import numpy as np
+from scipy.linalg import eigh
+
+from decond.kernels import Kernel
+from decond.linalg import multiply
+
+__all__ = ["Deconditioner", "PriorBasis", "ThetaFeatures", "ripple"]
+
+RIPPLE = 2.0
+"""Values of g up to this multiple of the size of its negative part are taken for ripples."""
+
+SMALLEST = 1e-10
+"""Eigenvalues below this share of the largest are left out."""
+
+
+class ThetaFeatures:
+    """Features of θ for one kernel ℓ, from up to `n_landmarks` of the simulations; exact if these are all of them."""
+
+    def __init__(self, kernel: Kernel, phi: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> None:
+        chosen = np.arange(len(phi))
+        if len(phi) > n_landmarks:
+            chosen = np.sort(rng.choice(len(phi), n_landmarks, replace=False))
+        self.kernel, self.landmarks = kernel, phi[chosen]
+        values, vectors = _positive_eigh(kernel.gram(self.landmarks, self.landmarks))
+        self._projection = vectors / np.sqrt(values)
+        at_simulations = self.at(phi)
+        self.spectrum, rotation = _positive_eigh(multiply(at_simulations, at_simulations.T))
+        self._projection = multiply(self._projection, rotation)
+        self.at_simulations = multiply(rotation.T, at_simulations)
+
+    def at(self, phi: np.ndarray) -> np.ndarray:
+        """Return the features (r, q) at rows of working coordinates."""
+        return multiply(self._projection.T, self.kernel.gram(self.landmarks, phi))
+
+
+class PriorBasis:
+    """A basis of the features' span that is orthonormal under weighted draws of the prior."""
+
+    def __init__(self, features: ThetaFeatures, draws: np.ndarray, weights: np.ndarray) -> None:
+        self.features, self.draws, self.weights = features, draws, weights
+        at_draws = features.at(draws)
+        values, vectors = _positive_eigh(multiply(at_draws * weights, at_draws.T))
+        self.whitening = vectors / np.sqrt(values)  # B
+        self.unwhitening = vectors * np.sqrt(values)  # ψ = unwhitening f on the span
+        self.at_draws = multiply(self.whitening.T, at_draws)
+
+    def at(self, phi: np.ndarray) -> np.ndarray:
+        """Return f (r, q) at rows of working coordinates."""
+        return multiply(self.whitening.T, self.features.at(phi))
+
+
+class Deconditioner:
+    """The function g of the module's docstring, for one pair of kernels and one λ; any δ and any observation."""
+
+    def __init__(self, basis: PriorBasis, kernel_x: Kernel, x: np.ndarray, regularization: float) -> None:
+        self.basis, self.kernel_x, self.x = basis, kernel_x, x
+        ridge = basis.features.spectrum + len(x) * regularization
+        bridge = basis.unwhitening / ridge[:, None]
+        self.bridge = multiply(basis.features.at_simulations.T, bridge)  # R, (n, r): a(θ) = R f(θ)
+        gram = kernel_x.gram(x, x)
+        values, self._vectors = eigh(multiply(self.bridge.T, multiply(gram, self.bridge)), check_finite=False)
+        self.spectrum = np.maximum(values, 0.0)
+
+    def coefficients(self, observed: np.ndarray, delta: float) -> np.ndarray:
+        """Return (K̃ + δI)⁻¹ k̃ (r, q) for rows of observations."""
+        return multiply(self._vectors, self.projected(observed) / (self.spectrum + delta)[:, None])
+
+    def projected(self, observed: np.ndarray) -> np.ndarray:
+        """Return k̃ (r, q) along the eigenvectors of K̃."""
+        return multiply(self._vectors.T, multiply(self.bridge.T, self.kernel_x.gram(self.x, observed)))
+
+    def along(self, at: np.ndarray) -> np.ndarray:
+        """Return values of f (r, q) along the eigenvectors of K̃."""
+        return multiply(self._vectors.T, at)
+
+    def ratio(self, phi: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Return g (q, observations) at rows of working coordinates."""
+        return multiply(self.basis.at(phi).T, coefficients)
+
+
+def ripple(ratio: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the height of ripples in values of g (m, q) at weighted prior draws, one for each column.
+
+    A density ratio has no negative values. Those that g has are ripples of the estimate, and tell how high its
+    positive ripples are: without them, g is max(g - ripple, 0).
+
+    >>> ripple(np.array([[-1.0], [1.0], [9.0], [1.0]]), np.full(4, 0.25))
+    array([1.])
+    """
+    size: np.ndarray = RIPPLE * np.sqrt(weights @ np.minimum(ratio, 0.0) ** 2)
+    return size
+
+
+def _positive_eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, vectors = eigh(matrix, check_finite=False)
+    kept = values > SMALLEST * max(float(values[-1]), 1e-300)
+    return values[kept], vectors[:, kept]

@@ -1,0 +1,239 @@
+"""GPS-ABC: a chain on a Gaussian-process surrogate that simulates where it is unsure (Meeds & Welling 2014)."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from decond.checks import as_count, as_generator, as_number
+from decond.embeddings import MeanEmbedding
+from decond.kernels import RBF
+from decond.lfi.methods.base import Method
+from decond.lfi.methods.herded import effective_number, median_kernel
+from decond.lfi.methods.running import BoundedSimulator
+from decond.lfi.posterior import Posterior
+
+__all__ = ["GPSABC"]
+
+BURN_IN = 0.1
+DRAWS = 30
+"""Draws of the surrogate behind each acceptance probability."""
+
+RELEARN = 20
+"""New simulations after which the surrogate's hyperparameters are learned again."""
+
+MAX_NEW = 5
+"""New simulations at one step of the chain."""
+
+
+class GPSABC(Method):
+    """A random walk whose synthetic likelihood comes from Gaussian processes, one for each summary.
+
+    Each surrogate gives the mean of a summary as a function of θ with its uncertainty, and one variance of the
+    simulator's noise. At each step the surrogate is drawn `DRAWS` times; if the chance to decide wrongly is above
+    `max_error`, a simulation at one of the two points is run and the surrogate updated, until `n_simulations` are
+    spent, pilots included; then the chain goes on without. It ends after `n_samples` steps or `time_limit` seconds.
+    """
+
+    runs_simulator = True
+
+    def __init__(
+        self,
+        simulator: Callable[..., Any] | None = None,
+        n_simulations: int = 200,
+        batched: bool = False,
+        max_error: float = 0.2,
+        n_samples: int = 10_000,
+        time_limit: float = 120.0,
+        seed: Any = 0,
+        summary: str = "auto",
+    ) -> None:
+        self.simulator, self.n_simulations, self.batched = simulator, n_simulations, batched
+        self.max_error, self.n_samples, self.time_limit = max_error, n_samples, time_limit
+        self.seed, self.summary = seed, summary
+
+    def _fit(self) -> None:
+        if self.simulator is None:
+            raise ValueError(
+                "GPS-ABC runs the simulator itself: give it as GPSABC(simulator, ...). `fit` takes pilot simulations."
+            )
+        as_count(self.n_samples, "n_samples")
+        as_number(self.max_error, "max_error", minimum=0.0, strict=True)
+        if as_count(self.n_simulations, "n_simulations") < len(self.sims_):
+            raise ValueError(
+                f"n_simulations is {self.n_simulations}, but the pilot has {len(self.sims_)} simulations already, "
+                "and they count. Give a larger budget, or fewer pilot simulations."
+            )
+
+    def _posterior(self, observed: np.ndarray) -> Posterior:
+        rng = as_generator(self.seed)
+        runner = BoundedSimulator.of(self)
+        chain = _Chain(self, observed, runner, rng)
+        phi = chain.run(self.n_samples, self.time_limit)
+        self.n_simulations_ = len(self.sims_) + runner.n_run
+        self.simulations_ = runner.simulations(self.sims_)
+        theta = self.prior_.from_working(phi)
+        notes = runner.notes()
+        if chain.accepted < 20:
+            notes.append(f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little.")
+
+        def draw(n: int, generator: np.random.Generator) -> np.ndarray:
+            if n <= len(theta):
+                return theta[generator.permutation(len(theta))[:n]]
+            return theta[generator.integers(len(theta), size=n)]
+
+        thinned = phi[:: max(1, len(phi) // 1000)]
+        effective = effective_number(chain.surrogate.likelihood_of_simulations(observed))
+        return Posterior(
+            self.prior_,
+            draw,
+            embedding=MeanEmbedding(median_kernel(thinned), thinned),
+            effective=effective,
+            notes=notes,
+            seed=self.seed,
+        )
+
+
+class _Chain:
+    """The random walk of GPS-ABC."""
+
+    def __init__(
+        self, method: GPSABC, observed: np.ndarray, runner: BoundedSimulator, rng: np.random.Generator
+    ) -> None:
+        self.method, self.observed, self.runner, self.rng = method, observed, runner, rng
+        self.surrogate = _Surrogate(method.phi_, method.x_)
+        self.accepted = 0
+
+    def run(self, n: int, time_limit: float) -> np.ndarray:
+        """Return the states after burn-in; fewer than n if the time is over."""
+        deadline = time.monotonic() + time_limit
+        nearness = ((self.method.x_ - self.observed) ** 2).sum(axis=1)
+        state = self.method.phi_[int(np.argmin(nearness))]
+        nearest = self.method.phi_[np.argsort(nearness)[: max(10, len(nearness) // 5)]]
+        step = 2.4 / np.sqrt(len(state)) * np.maximum(nearest.std(axis=0), 1e-6)
+        burn_in = int(BURN_IN * n)
+        states = []
+        for i in range(n + burn_in):
+            state = self._next(state, step)
+            if i >= burn_in:
+                states.append(state)
+            if time.monotonic() > deadline and states:
+                break
+        return np.array(states)
+
+    def _next(self, state: np.ndarray, step: np.ndarray) -> np.ndarray:
+        proposal = state + step * self.rng.standard_normal(len(state))
+        pair = np.stack([state, proposal])
+        log_prior = self.method.prior_.log_density_working(pair)
+        if not np.isfinite(log_prior[1]):
+            return state
+        log_prior = log_prior + self.method.log_valid_(pair)
+        for _ in range(MAX_NEW):
+            acceptance = self._acceptance(pair, log_prior)
+            middle = float(np.median(acceptance))
+            error = float(np.mean(np.abs(acceptance - middle)))
+            if error <= self.method.max_error or not self._acquired(pair):
+                break
+        if self.rng.random() < middle:
+            self.accepted += 1
+            return proposal
+        return state
+
+    def _acceptance(self, pair: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+        """Return draws of the acceptance probability under the surrogate's uncertainty of its means."""
+        log_likelihood = self.surrogate.log_likelihoods(pair, self.observed, DRAWS, self.rng)
+        log_odds = log_likelihood[:, 1] - log_likelihood[:, 0] + log_prior[1] - log_prior[0]
+        return np.exp(np.minimum(log_odds, 0.0))
+
+    def _acquired(self, pair: np.ndarray) -> bool:
+        """Run one simulation at one of the two points; False if the budget is spent."""
+        if self.runner.left < 1:
+            return False
+        phi = pair[self.rng.integers(2)][None, :]
+        x = self.runner.run(self.method.prior_.from_working(phi), self.rng)
+        if len(x) and np.isfinite(x).all():
+            self.surrogate.add(phi, self.method._summarize(x))
+        return True
+
+
+class _Surrogate:
+    """Independent Gaussian processes for the standardised summaries, around their medians."""
+
+    def __init__(self, phi: np.ndarray, x: np.ndarray) -> None:
+        self.phi, self.x = phi, x
+        self._added = 0
+        self._learn()
+
+    def add(self, phi: np.ndarray, x: np.ndarray) -> None:
+        """Take in one more simulation."""
+        self.phi, self.x = np.concatenate([self.phi, phi]), np.concatenate([self.x, x])
+        self._added += 1
+        if self._added % RELEARN == 0:
+            self._learn()
+        else:
+            self._factor()
+
+    def log_likelihoods(self, phi: np.ndarray, observed: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return draws (n, len(phi)) of the synthetic log likelihood at rows φ, jointly."""
+        total = np.zeros((n, len(phi)))
+        for j, (lengthscale, amplitude, noise) in enumerate(self._parameters):
+            kernel = RBF(lengthscale)
+            cross = amplitude * kernel.gram(self.phi, phi)
+            mean = self._center[j] + cross.T @ self._alpha[j]
+            covariance = amplitude * kernel.gram(phi, phi) - cross.T @ cho_solve(self._factors[j], cross)
+            values, vectors = np.linalg.eigh(covariance)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            means = mean + rng.standard_normal((n, len(phi))) @ root.T
+            total += -0.5 * (observed[0, j] - means) ** 2 / noise
+        return total
+
+    def likelihood_of_simulations(self, observed: np.ndarray) -> np.ndarray:
+        """Return the synthetic likelihood at the simulated parameters, up to a factor."""
+        total = np.zeros(len(self.phi))
+        for j, (lengthscale, amplitude, noise) in enumerate(self._parameters):
+            mean = self._center[j] + amplitude * RBF(lengthscale).gram(self.phi, self.phi) @ self._alpha[j]
+            total -= 0.5 * (observed[0, j] - mean) ** 2 / noise
+        return np.exp(total - total.max())
+
+    def _learn(self) -> None:
+        """Maximise each surrogate's marginal likelihood over lengthscale, amplitude and noise."""
+        self._center = np.median(self.x, axis=0)
+        spread = float(np.mean(self.phi.std(axis=0))) or 1.0
+        self._parameters = []
+        for j in range(self.x.shape[1]):
+            target = self.x[:, j] - self._center[j]
+            variance = float(np.var(target)) or 1.0
+            start = np.log([spread, variance, 0.1 * variance])
+            bounds = [(s - 4.0, s + 3.0) for s in start]
+            bounds[2] = (start[2] - 8.0, start[2] + 3.0)
+            found = minimize(
+                _negative_log_marginal,
+                start,
+                args=(self.phi, target),
+                method="Nelder-Mead",
+                bounds=bounds,
+                options={"maxfev": 120},
+            )
+            self._parameters.append(tuple(float(value) for value in np.exp(found.x)))
+        self._factor()
+
+    def _factor(self) -> None:
+        self._factors, self._alpha = [], []
+        for j, (lengthscale, amplitude, noise) in enumerate(self._parameters):
+            matrix = amplitude * RBF(lengthscale).gram(self.phi, self.phi)
+            matrix[np.diag_indices(len(matrix))] += noise + 1e-8 * amplitude
+            factor = cho_factor(matrix, lower=True)
+            self._factors.append(factor)
+            self._alpha.append(cho_solve(factor, self.x[:, j] - self._center[j]))
+
+
+def _negative_log_marginal(logs: np.ndarray, phi: np.ndarray, target: np.ndarray) -> float:
+    lengthscale, amplitude, noise = np.exp(logs)
+    matrix = amplitude * RBF(lengthscale).gram(phi, phi)
+    matrix[np.diag_indices(len(matrix))] += noise + 1e-8 * amplitude
+    lower, _ = cho_factor(matrix, lower=True)
+    solved = cho_solve((lower, True), target)
+    return float(0.5 * target @ solved + np.log(np.diag(lower)).sum())

@@ -1,0 +1,246 @@
+"""p(y | θ) from simulations shifted to θ by a learned mean and scale, fitted around one observation."""
+
+import numpy as np
+from scipy.special import logsumexp
+
+from decond.lfi.methods.residual_columns import Columns
+from decond.lfi.methods.residual_density import ResidualDensity
+from decond.lfi.methods.residual_mean import GAIN, MeanRegression
+from decond.lfi.ridge import KernelFits
+
+__all__ = ["ShiftedLikelihood", "closeness", "likelihood_at"]
+
+NEAR = 2.0
+"""Width of the closeness, in standard deviations of the residuals."""
+
+PASSES = 2
+"""Regressions from which closeness is found; each but the first is weighted by the closeness before it."""
+
+NEAR_ROWS = 200
+"""Effective simulations for which the width grows where it has to."""
+
+FAR = 0.02
+"""Least weight of a simulation: far ones still tell the trend."""
+
+PILOT_ROWS = 500
+"""Simulations from which closeness and the shapes of columns are found."""
+
+ROWS = 1000
+"""Simulations, the closest, from which the likelihood is fitted."""
+
+COLUMNS = 0.04
+"""Columns of data for each simulation (40 for 1,000) above which summaries are always learned."""
+
+JUDGED = 200
+"""Simulations, the closest, by which columns and learned summaries are compared."""
+
+TOLD = 0.1
+"""What learned summaries have to tell more, for each simulation, to be preferred to the columns."""
+
+GUARD = 12.0
+"""Log likelihood below that of the best simulation at which the columns overrule learned summaries."""
+
+VARIES = 0.1
+"""A column that equals the observed one in more than all but this share of the close simulations is left out."""
+
+SCALE_FLOOR = 0.2
+"""Least scale s(θ), relative to its mean."""
+
+
+def likelihood_at(
+    phi: np.ndarray, x: np.ndarray, observed: np.ndarray, *, summary: str, rng: np.random.Generator
+) -> "ShiftedLikelihood":
+    """Return the likelihood of one observation (1, s), fitted to simulations (n, d), (n, s).
+
+    With `summary` "learned" the columns are replaced by estimates of the parameters, learned around the observation;
+    with "auto" if there are more columns than the simulations can bear, or if that tells more about the parameters.
+    """
+    x, observed, log_slope, weights = _even_columns(phi, x, observed, rng)
+    rows = _closest(weights, ROWS)
+    phi, x, weights = phi[rows], x[rows], weights[rows]
+    bearable = x.shape[1] <= max(2 * phi.shape[1], COLUMNS * len(x))
+    plain = None
+    if summary == "none" or (summary == "auto" and bearable):
+        plain = ShiftedLikelihood(phi, x, observed, weights, log_slope)
+        if summary == "none" or x.shape[1] <= 2 * phi.shape[1]:
+            return plain
+    estimates, seen = _learned(phi, x, observed, weights)
+    learned = ShiftedLikelihood(phi, estimates, seen, closeness(phi, estimates, seen, rng))
+    if plain is None:
+        return learned
+    if learned.information(weights) < plain.information(weights) + TOLD:
+        return plain
+    learned.guard_by(plain, phi)
+    return learned
+
+
+def _even_columns(
+    phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+    """Return data and observation in columns of even noise that vary, the log slope of that, and closeness."""
+    varying = np.ptp(x, axis=0) > 0.0
+    if not varying.any():
+        raise ValueError("all simulations gave the same data, so nothing can be learned; check the simulator.")
+    x, observed = x[:, varying], observed[:, varying]
+    plain = Columns(x)
+    weights = closeness(phi, plain.apply(x), plain.apply(observed), rng)
+    rows = _closest(weights, PILOT_ROWS)
+    shape = Columns.chosen(x[rows], phi[rows], weights[rows]).shape
+    columns = Columns(x, np.where(plain.eligible, shape, 1.0))
+    log_slope = columns.log_slopes(observed)[0]
+    x, observed = columns.apply(x), columns.apply(observed)
+    weights = closeness(phi, x, observed, rng)
+    near = np.where(weights > FAR, weights, 0.0)
+    varies = near @ (np.abs(x - observed) > 1e-9) > VARIES * near.sum()
+    if not varies.any():
+        varies[:] = True
+    return x[:, varies], observed[:, varies], float(log_slope[varies].sum()), weights
+
+
+class ShiftedLikelihood:
+    """p(y | θ) = Σ_i w_i(θ) κ_h((y − m(θ)) / s(θ) − u_i), u_i = (x_i − m₋ᵢ(θ_i)) / s₋ᵢ(θ_i).
+
+    m and s are regressions on the parameters; residuals are those of fits that have not seen their own row. A
+    column has a scale s(θ) only if that raises its Gaussian log likelihood by GAIN.
+
+    Attributes:
+        effective: The effective number of simulations behind it.
+        log_slope: Added to the log density, so that it is one of the data in their own units.
+    """
+
+    def __init__(
+        self, phi: np.ndarray, x: np.ndarray, observed: np.ndarray, weights: np.ndarray, log_slope: float = 0.0
+    ) -> None:
+        self.observed, self.log_slope = observed, log_slope
+        self._guard: tuple[ShiftedLikelihood, float] | None = None
+        fits = KernelFits(phi, weights)
+        self.mean = MeanRegression(phi, x, weights, fits)
+        size = np.abs(self.mean.residual)
+        share = weights / weights.sum()
+        self._usual = share @ size + 1e-300
+        sizes = fits.fit(size)
+        scale = np.maximum(size - sizes.residual, SCALE_FLOOR * self._usual)
+        self.effective = 1.0 / float(np.sum(share**2))
+        gain = _gaussian_score(self.mean.residual, scale, share) - _gaussian_score(
+            self.mean.residual, np.broadcast_to(self._usual, size.shape), share
+        )
+        self.scaled = self.effective * gain > GAIN
+        self._left_out = x - self.mean.residual, np.where(self.scaled, scale, self._usual)
+        self._x = x
+        residual = self.mean.residual / self._left_out[1]
+        self.density = ResidualDensity(residual, phi, weights)
+        self._smooth = self.mean.kernel.joined(sizes, self.mean.smooth, self.scaled)
+
+    def log_density(self, phi: np.ndarray) -> np.ndarray:
+        """Return log p(observed | θ) at working coordinates (q, d)."""
+        mean, scale = self._mean_and_scale(phi)
+        residual = (self.observed - mean) / scale
+        value = self.density.log_density(residual, phi) - np.log(scale).sum(axis=1) + self.log_slope
+        if self._guard is not None:
+            guard, least = self._guard
+            value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
+        return value
+
+    def gaussian_log_density(self, phi: np.ndarray) -> np.ndarray:
+        """Return the log density of a Gaussian with the same mean and covariance, up to a constant."""
+        mean, scale = self._mean_and_scale(phi)
+        u = self.density.whitened((self.observed - mean) / scale)
+        return -0.5 * np.sum(u**2, axis=1) - np.log(scale).sum(axis=1)
+
+    def guard_by(self, other: "ShiftedLikelihood", phi: np.ndarray) -> None:
+        """Let another likelihood rule out parameters whose data come nowhere near the observation.
+
+        A summary that was learned around the observation says nothing of data far from it, which may map onto the
+        observed summary by chance.
+        """
+        self._guard = other, float(other.gaussian_log_density(phi).max()) - GUARD
+
+    def information(self, weights: np.ndarray) -> float:
+        """Return what the data tell about the parameters.
+
+        That is the mean over i of log p(x_i | θ_i) − log (mean over j of p(x_i | θ_j)): the expected gain in log
+        posterior density at the true parameters. It compares likelihoods of different summaries. Means are weighted;
+        densities are Gaussian, of fits without row j.
+        """
+        share = weights / weights.sum()
+        judged = np.argsort(-weights, kind="stable")[:JUDGED]
+        mean, scale = self._left_out
+        missed = (self._x[judged][:, None, :] - mean) / scale
+        u = self.density.whitened(missed.reshape(-1, missed.shape[2])).reshape(missed.shape)
+        log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
+        own = log_density[np.arange(len(judged)), judged]
+        average = logsumexp(log_density, axis=1, b=share)
+        return float(np.average(own - average, weights=weights[judged]))
+
+    def _mean_and_scale(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return m(θ) and s(θ), both (q, s), from one pass over the simulations."""
+        mean = self.mean.linear.predict(phi)
+        scale = np.tile(self._usual, (len(phi), 1))
+        smooth, scaled = self.mean.smooth, self.scaled
+        if smooth.any() or scaled.any():
+            predicted = self._smooth.predict(phi)
+            mean[:, smooth] = predicted[:, : smooth.sum()]
+            scale[:, scaled] = np.maximum(predicted[:, smooth.sum() :], SCALE_FLOOR * self._usual[scaled])
+        return mean, scale
+
+
+def closeness(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return weights (n,): how close the *predicted* data at each θ_i come to the observation.
+
+    v_i = exp(−D_i² / 2b²), D_i the distance of m(θ_i) from the observation in standard deviations of the
+    residuals, averaged over columns. Never the distance of x_i itself: that would select on the noise that the
+    likelihood is to describe. The regression is made twice, the second time with these weights.
+    """
+    n = len(phi)
+    rows = np.arange(n) if n <= PILOT_ROWS else np.sort(rng.choice(n, PILOT_ROWS, replace=False))
+    weights = np.ones(n)
+    for _ in range(PASSES):
+        fit = KernelFits(phi[rows], weights[rows], (0.25, 0.5, 1.0, 2.0)).fit(x[rows])
+        predicted = fit.predict(phi)
+        predicted[rows] = x[rows] - fit.residual
+        weights = _near(predicted - observed, fit.residual, weights[rows])
+    return weights
+
+
+def _near(missed: np.ndarray, residual: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    covariance = np.cov(residual, rowvar=False, aweights=weights).reshape(residual.shape[1], -1)
+    covariance += (1e-9 * np.trace(covariance) / len(covariance) + 1e-300) * np.eye(len(covariance))
+    squared = np.sum(missed @ np.linalg.inv(covariance) * missed, axis=1) / missed.shape[1]
+    squared = np.maximum(squared, 0.0)
+    width, wanted = NEAR, min(NEAR_ROWS, 0.5 * len(missed))
+    near = np.exp(-0.5 * (squared - squared.min()) / width**2)
+    for _ in range(100):
+        if near.sum() ** 2 / np.sum(near**2) >= wanted:
+            break
+        width *= 1.2
+        near = np.exp(-0.5 * (squared - squared.min()) / width**2)
+    return np.maximum(near, FAR)
+
+
+def _closest(weights: np.ndarray, most: int) -> np.ndarray:
+    """Return row numbers: all, or the closest four fifths of `most` and an even choice of the rest, for the trend."""
+    order = np.argsort(-weights, kind="stable")
+    if len(order) <= most:
+        return np.arange(len(order))
+    near, rest = order[: 4 * most // 5], order[4 * most // 5 :]
+    even = np.linspace(0, len(rest) - 1, most - len(near)).round().astype(int)
+    return np.sort(np.concatenate([near, rest[even]]))
+
+
+def _learned(
+    phi: np.ndarray, x: np.ndarray, observed: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return estimates of the parameters in place of the data: leave-one-out where a row was used."""
+    rows = _closest(weights, ROWS)
+    fit = KernelFits(x[rows], weights[rows]).fit(phi[rows])
+    estimates = fit.predict(x)
+    estimates[rows] = phi[rows] - fit.residual
+    share = weights / weights.sum()
+    center = share @ estimates
+    spread = np.sqrt(share @ (estimates - center) ** 2) + 1e-300
+    return (estimates - center) / spread, (fit.predict(observed) - center) / spread
+
+
+def _gaussian_score(residual: np.ndarray, scale: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the mean log likelihood of a Gaussian with this scale, its factor fitted, up to a constant."""
+    return -share @ np.log(scale) - 0.5 * np.log(share @ (residual / scale) ** 2 + 1e-300)

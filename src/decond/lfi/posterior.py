@@ -1,0 +1,263 @@
+"""The posterior: named draws inside the prior's support, and every answer that comes from them."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decond.checks import as_count, as_generator, as_number, as_targets, check_choice, frozen
+from decond.embeddings import MeanEmbedding
+from decond.lfi.prior import Prior
+from decond.lfi.simulations import Simulations
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Posterior", "PosteriorWarning"]
+
+DRAWS = 10_000
+"""Draws behind means, quantiles and pictures."""
+
+PRIOR_SHARE = 0.1
+"""Share of the prior in the proposal of a further round, so that no region is given up for good."""
+
+Sampler = Callable[[int, np.random.Generator], np.ndarray]
+
+
+class PosteriorWarning(UserWarning):
+    """The posterior may be wrong, and why."""
+
+
+class Posterior:
+    """What the observation tells about the parameters.
+
+    `sampler(n, rng)` returns draws of the parameters in random order, or in the order of herding. Methods that have
+    them also give the `embedding`, a weighted set of points, the `log_likelihood` as a function of rows of
+    parameters, and the `log_evidence`. `effective` is the number of simulations that the answer rests on, and
+    `simulations` are those it was made from. `notes` are sentences that a user should read; each is also issued as a
+    `PosteriorWarning`.
+
+    >>> from scipy import stats
+    >>> prior = Prior({"rate": stats.gamma(2)})
+    >>> posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
+    >>> posterior.mean().round(1), posterior.sample(5).shape
+    (array([2.]), (5, 1))
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        sampler: Sampler,
+        *,
+        embedding: MeanEmbedding | None = None,
+        log_likelihood: Callable[[np.ndarray], np.ndarray] | None = None,
+        log_evidence: float | None = None,
+        effective: float | None = None,
+        notes: Iterable[str] = (),
+        proposer: Sampler | None = None,
+        seed: Any = 0,
+    ) -> None:
+        self.prior, self.names = prior, prior.names
+        self.embedding, self.log_likelihood, self.log_evidence = embedding, log_likelihood, log_evidence
+        self.effective = effective
+        self.simulations: Simulations | None = None
+        self.notes: list[str] = []
+        self._sampler, self._proposer, self._seed = sampler, proposer, seed
+        self._samples: np.ndarray | None = None
+        for note in notes:
+            self.note(note)
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence for the user, and warn with it."""
+        self.notes.append(sentence)
+        warnings.warn(sentence, PosteriorWarning, stacklevel=4)
+
+    @property
+    def samples(self) -> np.ndarray:
+        """The draws (10,000, d) behind every summary."""
+        if self._samples is None:
+            self._samples = frozen(self._draw(DRAWS, self._seed))
+        return self._samples
+
+    def sample(self, n: int, seed: Any = None) -> np.ndarray:
+        """Return n draws (n, d), columns in the prior's order; without a seed always the same ones."""
+        count = as_count(n, "n")
+        if seed is None:
+            return self.samples[:count].copy() if count <= DRAWS else self._draw(count, self._seed)
+        return self._draw(count, seed)
+
+    def propose(self, n: int, seed: Any = 0) -> np.ndarray:
+        """Return parameters (n, d) worth simulating next: draws of a widened posterior, and a tenth of the prior."""
+        rng = as_generator(seed)
+        count = as_count(n, "n")
+        from_prior = rng.random(count) < PRIOR_SHARE
+        theta = self.prior.sample(count, rng)
+        if not from_prior.all():
+            source = self._proposer or self._sampler
+            theta[~from_prior] = source(int((~from_prior).sum()), rng)
+        return theta
+
+    def mean(self) -> np.ndarray:
+        """Return the posterior mean (d,)."""
+        return self.samples.mean(axis=0)
+
+    def cov(self) -> np.ndarray:
+        """Return the posterior covariance (d, d)."""
+        return np.atleast_2d(np.cov(self.samples, rowvar=False))
+
+    def std(self) -> np.ndarray:
+        """Return the posterior standard deviations (d,)."""
+        return np.sqrt(np.diag(self.cov()))
+
+    def quantile(self, q: Any) -> np.ndarray:
+        """Return quantiles of each parameter: (d,) for a number, (len(q), d) for a list."""
+        levels = np.asarray(q, dtype=np.float64)
+        if levels.size == 0 or not ((levels >= 0.0) & (levels <= 1.0)).all():
+            raise ValueError(f"q is {q!r}; give numbers between 0 and 1, for example [0.025, 0.5, 0.975].")
+        return np.quantile(self.samples, levels, axis=0)
+
+    def interval(self, level: float = 0.95) -> np.ndarray:
+        """Return the central interval of each parameter, (2, d): its low and its high ends."""
+        if not 0.0 < as_number(level, "level") < 1.0:
+            raise ValueError(f"level is {level!r}; give a number between 0 and 1, for example 0.95.")
+        return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+    def expectation(self, function: Callable[[np.ndarray], Any]) -> Any:
+        """Return E[f(θ) | observation] for a function of rows of parameters."""
+        values = as_targets(function(self.samples), "function(samples)", len(self.samples), "samples")
+        return values.mean(axis=0)
+
+    def density(self, theta: Any) -> np.ndarray:
+        """Return the posterior density at rows of parameters.
+
+        It is likelihood times prior where both are known, else a kernel estimate from the draws.
+        """
+        rows = self.prior.rows(theta)
+        if self.log_likelihood is not None and self.log_evidence is not None:
+            return np.exp(self._log_joint(rows) - self.log_evidence)
+        return self._kernel_density(rows)
+
+    def marginal_density(self, parameter: str | int, grid: Any) -> np.ndarray:
+        """Return the density of one parameter on a grid of its values, estimated from the draws."""
+        column = self._column(parameter)
+        values = np.asarray(grid, dtype=np.float64).ravel()
+        return reflected_density(self.samples[:, column], values, self.prior.low[column], self.prior.high[column])
+
+    def map(self) -> np.ndarray:
+        """Return the most probable parameters (d,): the best of the draws, improved by a short local search."""
+        from scipy.optimize import minimize
+
+        rows = self.samples[:: max(1, len(self.samples) // 2000)]
+        score = self._log_joint if self.log_likelihood is not None else self._log_kernel_density
+        best = rows[int(np.argmax(score(rows)))]
+        if self.log_likelihood is None:
+            return best.copy()
+
+        def loss(phi: np.ndarray) -> float:
+            theta = self.prior.from_working(phi[None, :])
+            return float(-score(theta)[0]) if self.prior.contains(theta)[0] else np.inf
+
+        found = minimize(loss, self.prior.to_working(best), method="Nelder-Mead", options={"maxfev": 200})
+        return self.prior.from_working(found.x)
+
+    def predictive(self, simulator: Callable[..., Any], n: int = 100, **options: Any) -> Simulations:
+        """Return n simulations at draws of the posterior; `options` are those of `lfi.simulate`."""
+        from decond.lfi.simulate import simulate
+
+        return simulate(simulator, self.prior, n, proposal=self.sample(n), **options)
+
+    def frame(self, n: int | None = None) -> "pd.DataFrame":
+        """Return the draws as a pandas frame with the parameters' names."""
+        import pandas as pd
+
+        return pd.DataFrame(self.samples if n is None else self.sample(n), columns=list(self.names))
+
+    def to_arviz(self) -> Any:
+        """Return the draws in ArviZ's form, for its plots and tables; ArviZ has to be installed."""
+        try:
+            import arviz
+        except ImportError:
+            raise ImportError("to_arviz needs ArviZ. Install it with: pip install 'decond[arviz]'") from None
+        draws = {name: column[None, :].copy() for name, column in zip(self.names, self.samples.T, strict=True)}
+        if int(arviz.__version__.split(".")[0]) < 1:
+            return arviz.from_dict(posterior=draws)
+        return arviz.from_dict({"posterior": draws})
+
+    def plot(self, truth: Any = None, kind: str = "pairs") -> "Figure":
+        """Return a picture: marginals on the diagonal, pairs below it, `truth` as lines where it is known."""
+        from decond.plotting import plot_pairs
+
+        check_choice(kind, "kind", ("pairs",))
+        known = None if truth is None else self.prior.rows(truth, "truth")[0]
+        return plot_pairs(self.samples, self.names, known)
+
+    def summary(self) -> "pd.DataFrame":
+        """Return mean, standard deviation, median and the 95 % interval of each parameter as a pandas frame."""
+        import pandas as pd
+
+        low, middle, high = self.quantile([0.025, 0.5, 0.975])
+        columns = {"mean": self.mean(), "std": self.std(), "2.5 %": low, "median": middle, "97.5 %": high}
+        return pd.DataFrame(columns, index=list(self.names))
+
+    def __repr__(self) -> str:
+        """Show mean and deviation of each parameter, and the number of notes."""
+        if self._samples is None:
+            parts = ", ".join(self.names)
+        else:
+            rows = zip(self.names, self.mean(), self.std(), strict=True)
+            parts = ", ".join(f"{name} = {mean:.4g} ± {std:.2g}" for name, mean, std in rows)
+        return f"Posterior({parts}{f'; {len(self.notes)} note(s)' if self.notes else ''})"
+
+    def _draw(self, n: int, seed: Any) -> np.ndarray:
+        draws = self._sampler(n, as_generator(seed))
+        return np.clip(draws, self.prior.low, self.prior.high)
+
+    def _log_joint(self, theta: np.ndarray) -> np.ndarray:
+        assert self.log_likelihood is not None
+        return self.prior.log_density(theta) + self.log_likelihood(theta)
+
+    def _log_kernel_density(self, theta: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(self._kernel_density(theta))
+
+    def _kernel_density(self, theta: np.ndarray) -> np.ndarray:
+        """Return a Gaussian kernel estimate in the parameters' own units, zero outside the support."""
+        from scipy.stats import gaussian_kde
+
+        if len(self.names) == 1:
+            return self.marginal_density(0, theta[:, 0])
+        rows = self.samples[:: max(1, len(self.samples) // 2000)]
+        try:
+            values = gaussian_kde(rows.T)(theta.T)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "the draws lie on a line or a point, so they have no density. The posterior rests on too few "
+                "simulations; see .notes."
+            ) from None
+        return np.where(self.prior.contains(theta), values, 0.0)
+
+    def _column(self, parameter: str | int) -> int:
+        if isinstance(parameter, str):
+            if parameter not in self.names:
+                raise ValueError(f"there is no parameter {parameter!r}; choose from {', '.join(self.names)}.")
+            return self.names.index(parameter)
+        if not 0 <= parameter < len(self.names):
+            raise ValueError(f"parameter is {parameter}; give a number from 0 to {len(self.names) - 1}, or a name.")
+        return parameter
+
+
+def reflected_density(draws: np.ndarray, grid: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return a kernel estimate on the grid that keeps its mass inside [low, high] by reflection at the ends."""
+    from scipy.stats import gaussian_kde
+
+    if np.ptp(draws) == 0.0:
+        raise ValueError("all draws of this parameter are equal, so it has no density; see the posterior's notes.")
+    distinct = len(np.unique(draws))  # repeated draws tell nothing about the shape
+    estimate = gaussian_kde(draws, bw_method=distinct**-0.2)
+    values = estimate(grid)
+    for end in (low, high):
+        if np.isfinite(end):
+            values += estimate(2.0 * end - grid)
+    return np.where((grid >= low) & (grid <= high), values, 0.0)

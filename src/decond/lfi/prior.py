@@ -1,0 +1,249 @@
+"""The prior: named parameters, their joint density and support, and coordinates in which kernels work well."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from decond.checks import as_count, as_generator, as_rows, frozen
+
+__all__ = ["Prior"]
+
+DECADES = 50.0
+"""A positive parameter whose middle 90 % spans a larger factor than this is worked with on a log scale."""
+
+JOINT_DRAWS = 4000
+"""Draws that tell the location and spread of a joint prior."""
+
+TRIES = 1000
+"""Batches of draws after which a joint prior is said to lie outside its support."""
+
+
+class Prior:
+    """Named parameters with `scipy.stats` distributions: independent, or one joint distribution.
+
+    Independent: a mapping from names to frozen continuous distributions. Joint: an object with ``rvs`` and
+    ``logpdf``, such as a frozen multivariate normal, with `names` and, where it is bounded, its `support` as
+    (low, high).
+
+    Working coordinates are where kernels and samplers live: each parameter centered and scaled by the prior, on a
+    log scale if its support is a half line or spans decades. They are numbers without units.
+
+    >>> from scipy import stats
+    >>> prior = Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
+    >>> prior.names, prior.dim
+    (('rate', 'share'), 2)
+    >>> theta = prior.sample(3, seed=0)
+    >>> bool(np.allclose(prior.from_working(prior.to_working(theta)), theta))
+    True
+    >>> prior.log_density([[1.0, 2.0]])
+    array([-inf])
+    """
+
+    def __init__(
+        self,
+        distributions: Any,
+        *,
+        names: Sequence[str] | None = None,
+        support: tuple[Any, Any] | None = None,
+    ) -> None:
+        self._law: _Independent | _Joint
+        if isinstance(distributions, Mapping):
+            if names is not None or support is not None:
+                raise ValueError(
+                    "names and support go with a joint distribution; a mapping from names to distributions has its "
+                    "names already, and each distribution knows its support. Leave them out."
+                )
+            self.names = _checked_names(list(distributions))
+            self._law = _Independent(dict(distributions))
+        else:
+            self._law = _Joint(distributions, support, names)
+            self.names = _checked_names(names or [f"theta_{i + 1}" for i in range(self._law.dim)])
+        self.dim = len(self.names)
+        self.low: np.ndarray = frozen(self._law.low)
+        self.high: np.ndarray = frozen(self._law.high)
+        self._scale = _WorkingScale(self.low, self.high, self._law.quantiles())
+
+    def sample(self, n: int, seed: Any = 0) -> np.ndarray:
+        """Return n draws (n, d)."""
+        return self._law.sample(as_count(n, "n"), as_generator(seed))
+
+    def log_density(self, theta: Any) -> np.ndarray:
+        """Return the log density at rows of parameters; -inf outside the support."""
+        rows = self.rows(theta)
+        result = np.full(len(rows), -np.inf)
+        inside = self.contains(rows)
+        if inside.any():
+            result[inside] = self._law.log_density(rows[inside])
+        return result
+
+    def contains(self, theta: Any) -> np.ndarray:
+        """Return for each row whether it lies inside the support."""
+        rows = np.atleast_2d(np.asarray(theta, dtype=np.float64))
+        return np.all((rows >= self.low) & (rows <= self.high) & np.isfinite(rows), axis=1)
+
+    def to_working(self, theta: Any) -> np.ndarray:
+        """Return working coordinates φ of rows of parameters inside the support."""
+        return self._scale.forward(np.asarray(theta, dtype=np.float64))
+
+    def from_working(self, phi: Any) -> np.ndarray:
+        """Return the parameters at working coordinates φ."""
+        return self._scale.backward(np.asarray(phi, dtype=np.float64))
+
+    def log_density_working(self, phi: Any) -> np.ndarray:
+        """Return the log density of φ itself, with the Jacobian; -inf outside the support."""
+        rows = np.atleast_2d(np.asarray(phi, dtype=np.float64))
+        theta = self._scale.backward(rows)
+        result = np.full(len(rows), -np.inf)
+        inside = self.contains(theta)
+        if inside.any():
+            jacobian = self._scale.log_slope(rows[inside])
+            result[inside] = self._law.log_density(theta[inside]) + jacobian
+        return result
+
+    def rows(self, theta: Any, name: str = "theta") -> np.ndarray:
+        """Return rows of parameters with the right number of columns, or raise."""
+        array = np.asarray(theta, dtype=np.float64)
+        if array.ndim == 1 and self.dim > 1:
+            array = array[None, :]
+        rows = as_rows(array, name)
+        if rows.shape[1] != self.dim:
+            raise ValueError(
+                f"{name} has {rows.shape[1]} column(s) but the prior has {self.dim} parameter(s): "
+                f"{', '.join(self.names)}. Give one column for each, in this order."
+            )
+        return rows
+
+    def __repr__(self) -> str:
+        """Show the names and supports."""
+        parts = (
+            f"{name} in [{low:g}, {high:g}]" for name, low, high in zip(self.names, self.low, self.high, strict=True)
+        )
+        return f"Prior({', '.join(parts)})"
+
+
+class _Independent:
+    """Independent marginals."""
+
+    def __init__(self, marginals: dict[str, Any]) -> None:
+        for name, marginal in marginals.items():
+            _check_marginal(name, marginal)
+        self.marginals = list(marginals.values())
+        supports = np.array([marginal.support() for marginal in self.marginals], dtype=np.float64)
+        self.low, self.high = supports[:, 0], supports[:, 1]
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        columns = [marginal.rvs(size=n, random_state=rng) for marginal in self.marginals]
+        return np.column_stack(columns).astype(np.float64)
+
+    def log_density(self, rows: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(rows))
+        for marginal, column in zip(self.marginals, rows.T, strict=True):
+            total += marginal.logpdf(column)
+        return total
+
+    def quantiles(self) -> np.ndarray:
+        return np.array([marginal.ppf(_LEVELS) for marginal in self.marginals]).T
+
+
+class _Joint:
+    """One joint distribution, cut to its support."""
+
+    def __init__(self, joint: Any, support: tuple[Any, Any] | None, names: Sequence[str] | None) -> None:
+        if not (hasattr(joint, "rvs") and hasattr(joint, "logpdf")):
+            raise TypeError(
+                f"distributions is {joint!r}; give a mapping from names to scipy.stats distributions, for example "
+                '{"rate": scipy.stats.gamma(2)}, or one joint distribution with rvs and logpdf, such as '
+                "scipy.stats.multivariate_normal(mean, cov)."
+            )
+        self.joint = joint
+        draws = np.asarray(joint.rvs(size=2, random_state=np.random.default_rng(0)), dtype=np.float64)
+        self.dim = 1 if draws.ndim == 1 else draws.shape[1]
+        if names is not None and len(names) != self.dim:
+            raise ValueError(
+                f"names has {len(names)} entries but the joint distribution has {self.dim} dimension(s); give one "
+                "name for each."
+            )
+        bounds = (-np.inf, np.inf) if support is None else support
+        self.low, self.high = (np.broadcast_to(np.asarray(b, np.float64), (self.dim,)).copy() for b in bounds)
+        if not (self.low < self.high).all():
+            raise ValueError(f"support is {support!r}; each low bound has to be below its high bound.")
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        kept = np.empty((0, self.dim))
+        for _ in range(TRIES):
+            draws = np.asarray(self.joint.rvs(size=n, random_state=rng), np.float64).reshape(n, self.dim)
+            kept = np.concatenate([kept, draws[((draws >= self.low) & (draws <= self.high)).all(axis=1)]])
+            if len(kept) >= n:
+                return kept[:n]
+        raise ValueError(
+            f"only {len(kept)} of {TRIES * n} draws of the joint prior lie inside its support; widen the support, or "
+            "give a distribution that lies in it."
+        )
+
+    def log_density(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.joint.logpdf(rows if self.dim > 1 else rows[:, 0]), np.float64).reshape(len(rows))
+
+    def quantiles(self) -> np.ndarray:
+        return np.quantile(self.sample(JOINT_DRAWS, np.random.default_rng(0)), _LEVELS, axis=0)
+
+
+_LEVELS = (0.05, 0.16, 0.5, 0.84, 0.95)
+
+
+class _WorkingScale:
+    """φ = (t(θ) - center) / scale, where t is θ, log(θ - low) or -log(high - θ), column by column."""
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, quantiles: np.ndarray) -> None:
+        decades = (low >= 0.0) & (quantiles[-1] > DECADES * np.maximum(quantiles[0], 1e-300))
+        self.upward = np.isfinite(low) & (~np.isfinite(high) | decades)
+        self.downward = ~np.isfinite(low) & np.isfinite(high)
+        self.origin = np.where(self.upward & np.isfinite(high), 0.0, np.where(self.downward, high, low))
+        self.origin = np.where(np.isfinite(self.origin), self.origin, 0.0)
+        self.center, self.scale = np.zeros(len(low)), np.ones(len(low))
+        shape = self.forward(quantiles)
+        self.center = shape[2].copy()
+        self.scale = np.maximum((shape[3] - shape[1]) / 2.0, 1e-300)
+
+    def forward(self, theta: np.ndarray) -> np.ndarray:
+        t = theta.astype(np.float64, copy=True)
+        t[..., self.upward] = np.log(np.maximum((theta - self.origin)[..., self.upward], 1e-300))
+        t[..., self.downward] = -np.log(np.maximum((self.origin - theta)[..., self.downward], 1e-300))
+        return (t - self.center) / self.scale
+
+    def backward(self, phi: np.ndarray) -> np.ndarray:
+        t = phi * self.scale + self.center
+        with np.errstate(over="ignore"):
+            t[..., self.upward] = (self.origin + np.exp(np.where(self.upward, t, 0.0)))[..., self.upward]
+            t[..., self.downward] = (self.origin - np.exp(np.where(self.downward, -t, 0.0)))[..., self.downward]
+        return t
+
+    def log_slope(self, phi: np.ndarray) -> np.ndarray:
+        """Return log |dθ/dφ| summed over the columns."""
+        t = phi * self.scale + self.center
+        return np.log(self.scale).sum() + t[..., self.upward].sum(axis=-1) - t[..., self.downward].sum(axis=-1)
+
+
+def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
+    if not names:
+        raise ValueError('the prior has no parameters; give at least one, such as {"rate": scipy.stats.gamma(2)}.')
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a parameter is called {name!r}; names are text.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"names {list(names)} repeat; each parameter needs its own.")
+    return tuple(names)
+
+
+def _check_marginal(name: str, marginal: Any) -> None:
+    if hasattr(marginal, "pmf") or hasattr(getattr(marginal, "dist", None), "pmf"):
+        raise TypeError(f"the prior of {name!r} is discrete; only continuous parameters are supported.")
+    if not all(hasattr(marginal, attribute) for attribute in ("rvs", "logpdf", "ppf", "support")):
+        raise TypeError(
+            f"the prior of {name!r} is {marginal!r}; give a frozen scipy.stats distribution, for example "
+            "scipy.stats.norm(0, 1) or scipy.stats.uniform(low, width)."
+        )
+    if np.shape(marginal.mean()) not in ((), (1,)):
+        raise ValueError(
+            f"the prior of {name!r} has arrays as parameters; give one distribution for each parameter of the model."
+        )

@@ -1,0 +1,113 @@
+"""Rows of the simulation store: how arrays are kept in them, and how rows become arrays again."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decond.checks import check_same_length
+from decond.lfi.database import StoreError
+from decond.lfi.execution import NOT_FINITE, Result
+from decond.lfi.simulations import Simulations
+
+__all__ = ["Record", "array", "assembled", "blob", "finish", "insert", "parameters", "told"]
+
+
+class Record(NamedTuple):
+    """One finished simulation as it is stored."""
+
+    id: int
+    round: str
+    theta: bytes
+    x: bytes
+    raw: bytes | None
+    raw_shape: str | None
+    done: int
+    reason: str
+    seconds: float | None
+
+
+def assembled(records: Sequence[Record], names: Sequence[str]) -> Simulations:
+    """Return rows as arrays. The length of x is that of most rows, whichever came first."""
+    lengths = Counter(len(record.x) // 8 for record in records if record.done)
+    s = lengths.most_common(1)[0][0] if lengths else 1
+    x = np.full((len(records), s), np.nan)
+    reasons = [record.reason for record in records]
+    valid = np.array([bool(record.done) and len(record.x) == 8 * s for record in records])
+    for i, record in enumerate(records):
+        if valid[i]:
+            x[i] = array(record.x)
+        elif record.done:
+            reasons[i] = f"returned {len(record.x) // 8} values where most returned {s}"
+    theta = parameters([record.theta for record in records], len(names))
+    return Simulations(theta, x, valid=valid, reasons=reasons, raw=_raw(records, valid), names=names)
+
+
+def parameters(blobs: Sequence[bytes], dim: int) -> np.ndarray:
+    """Return stored parameters as rows (n, dim)."""
+    if any(len(item) != 8 * dim for item in blobs):
+        raise StoreError("the store is damaged: a row of parameters has the wrong length. Go back to a copy of it.")
+    return array(b"".join(blobs)).reshape(len(blobs), dim)
+
+
+def insert(connection: sqlite3.Connection, label: str, start: int, theta: np.ndarray, status: str) -> None:
+    """Append rows of parameters to a round."""
+    connection.executemany(
+        "INSERT INTO simulations (round, row, theta, status) VALUES (?, ?, ?, ?)",
+        ((label, row, blob(values), status) for row, values in enumerate(theta, start)),
+    )
+
+
+def finish(connection: sqlite3.Connection, where: str, which: tuple[Any, ...], result: Result) -> bool:
+    """Write a result into the row that `which` selects; return whether there was one."""
+    raw, shape = (None, None) if result.raw is None else (blob(result.raw), json.dumps(result.raw.shape))
+    x = None if result.x is None else blob(result.x)
+    status = "failed" if result.reason else "done"
+    changed = connection.execute(
+        "UPDATE simulations SET status = ?, x = ?, raw = ?, raw_shape = ?, reason = ?, seconds = ?, owner = NULL "
+        f"WHERE {where}",
+        (status, x, raw, shape, result.reason, result.seconds, *which),
+    )
+    return changed.rowcount == 1
+
+
+def told(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Result]:
+    """Return results made elsewhere, each finite or with a reason."""
+    rows = list(x.to_numpy() if hasattr(x, "to_numpy") else x)
+    check_same_length(rows, "x", n, partner)
+    texts = [""] * n if reasons is None else list(reasons)
+    check_same_length(texts, "reasons", n, partner)
+    results = []
+    for row, text in zip(rows, texts, strict=True):
+        values = None if row is None else np.atleast_1d(np.asarray(row, dtype=np.float64)).ravel()
+        usable = values is not None and values.size > 0 and np.isfinite(values).all()
+        reason = text or ("" if usable else "no result" if values is None else NOT_FINITE)
+        results.append(Result(values, None, reason, np.nan))
+    return results
+
+
+def _raw(rows: Sequence[Record], valid: np.ndarray) -> np.ndarray | None:
+    """Return raw data as one array, NaN where there are none; an array of arrays if their shapes differ."""
+    arrays = [None if row.raw is None else array(row.raw).reshape(json.loads(row.raw_shape or "[]")) for row in rows]
+    if not any(array is not None for array in arrays):
+        return None
+    shapes = {array.shape for array, use in zip(arrays, valid, strict=True) if array is not None and use}
+    if len(shapes) == 1:
+        shape = shapes.pop()
+        return np.array([np.full(shape, np.nan) if a is None or a.shape != shape else a for a in arrays])
+    ragged = np.empty(len(rows), dtype=object)
+    ragged[:] = arrays
+    return ragged
+
+
+def blob(values: np.ndarray) -> bytes:
+    """Return numbers as they are stored: float64, little-endian."""
+    return np.ascontiguousarray(values, dtype="<f8").tobytes()
+
+
+def array(stored: bytes) -> np.ndarray:
+    """Return stored numbers."""
+    return np.frombuffer(stored, dtype="<f8").astype(np.float64)

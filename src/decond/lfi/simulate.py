@@ -1,0 +1,226 @@
+"""Running a simulator many times: in parallel, into a store that survives, and with failures kept."""
+
+import contextlib
+import inspect
+import itertools
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import joblib
+import numpy as np
+
+from decond.checks import as_count, as_number
+from decond.lfi.claims import Claimant
+from decond.lfi.prior import Prior
+from decond.lfi.simulations import Simulations
+from decond.lfi.store import BLOCK, Plan, SimulationStore, SimulationWarning, drawn_parameters, opened
+from decond.lfi.work import SimulationError, Work, results
+
+__all__ = ["SimulationError", "simulate"]
+
+FEW = 0.5
+"""A share of valid simulations below which a warning says so."""
+
+POLL = 0.1
+"""Seconds between two looks at what other processes are still running."""
+
+Simulator = Callable[..., Any]
+
+
+def simulate(
+    simulator: Simulator,
+    prior: Prior,
+    n: int | None = None,
+    *,
+    seed: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
+    store: SimulationStore | str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    batched: bool = False,
+    summarize: Callable[[np.ndarray], Any] | None = None,
+    timeout: float | None = None,
+    proposal: Any = None,
+    round: int | str | None = None,
+) -> Simulations:
+    """Run a simulator n times, at draws from the prior or at the rows of a proposal, and return every attempt.
+
+    A simulation that raises, returns NaN or the wrong number of values, or takes too long, is a row with a reason.
+    Each has a random generator of its own, fixed by `seed`, the round and the row: results do not depend on
+    `n_jobs`, on the order in which they finish, on interruptions, or on n.
+
+    With a `store`, each result is written as soon as it is there. The same call resumes after any interruption and
+    runs only what is missing; a larger n adds to what is there; two processes may make the same call at once and
+    share the work. What is stored is kept: use a new file after a change of the simulator. Where simulations run is
+    joblib's choice, and yours by ``joblib.parallel_config``.
+
+    Args:
+        simulator: ``simulator(theta, rng)`` with one row of parameters (d,), returning summaries (s,); with
+            `batched`, rows (b, d) in and (b, s) out, 100 at a time; if a batch raises, its rows run one by one.
+        prior: The prior; without a `proposal` its draws are the parameters.
+        n: How many simulations.
+        seed: Fixes the parameters and the generators.
+        n_jobs: How many run at once, as in joblib; -1 uses all cores.
+        store: A file name, a `SimulationStore`, or None to keep nothing.
+        progress: Show a progress bar; by default on a terminal only.
+        batched: Whether the simulator takes many rows at once.
+        summarize: Turns what the simulator returns, an array of any shape, into summaries; the raw data are kept.
+        timeout: Seconds after which a call is ended and counted as failed. It then runs in a process of its own,
+            so that the limit holds for compiled code too, and a crash is one more failed simulation.
+        proposal: Parameters (n, d) to run at instead of draws from the prior.
+        round: A label that keeps rounds apart, in the store and in their random numbers; by default 0 for draws
+            from the prior and 1 for a proposal.
+
+    >>> from scipy import stats
+    >>> prior = Prior({"rate": stats.gamma(2)})
+    >>> sims = simulate(lambda theta, rng: rng.exponential(1 / theta[0], 5).mean(), prior, n=20, seed=0)
+    >>> sims.theta.shape, sims.x.shape, sims.n_valid
+    ((20, 1), (20, 1), 20)
+    """
+    label = str(round if round is not None else 0 if proposal is None else 1)
+    _check_call(simulator, summarize)
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs is {n_jobs!r}; give a whole number other than 0 (-1 for all cores), or None.")
+    limit = None if timeout is None else as_number(timeout, "timeout", minimum=0.0, strict=True)
+    entropy = _as_entropy(seed)
+    theta, count = _parameters(prior, proposal, n, entropy, label, batched)
+    plan = Plan(entropy, batched, proposal is not None, _name(simulator))
+    with opened(store, prior) as file:
+        file.plan(label, theta, plan)
+        with _progress_bar(progress, count) as show:
+            _run(file, Work(simulator, summarize, batched, limit, entropy, label), count, n_jobs, show)
+        simulations = file.simulations(label, count)
+    _report(simulations)
+    return simulations
+
+
+# ---- running -------------------------------------------------------------------------------------------------
+
+
+def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, show: Callable[[int, int], None]) -> None:
+    """Run what is open until the first n rows are finished, here or by another process."""
+    claimant = Claimant(store.database)
+    batch = BLOCK if work.functions[2] else 1
+    with claimant.at_work():
+        while True:
+            claimant.release_dead()
+            finished, failed = store.tally(work.label, n)
+            show(finished, failed)
+            if finished >= n:
+                return
+            tasks = _claimed(claimant, work, n, batch)
+            first = next(tasks, None)
+            if first is None:  # other processes are running the rest
+                time.sleep(POLL)
+                continue
+            with contextlib.closing(results(work, itertools.chain([first], tasks), n_jobs)) as arriving:
+                for rows, found in arriving:
+                    store.finish(work.label, rows, found)
+                    finished += len(rows)
+                    failed += sum(bool(result.reason) for result in found)
+                    show(min(finished, n), failed)
+
+
+def _claimed(claimant: Claimant, work: Work, n: int, batch: int) -> Iterator[Any]:
+    """Claim rows one task after the other, when joblib asks for the next."""
+    while claimed := claimant.claim(work.label, n, batch):
+        theta = np.array([np.frombuffer(blob, dtype="<f8") for _, blob in claimed])
+        yield joblib.delayed(work)([row for row, _ in claimed], theta)
+
+
+# ---- the door ------------------------------------------------------------------------------------------------
+
+
+def _check_call(simulator: Any, summarize: Any) -> None:
+    for name, function, arguments in (("simulator", simulator, "(theta, rng)"), ("summarize", summarize, "(raw)")):
+        if function is None and name == "summarize":
+            continue
+        if not callable(function):
+            raise TypeError(f"{name} is {function!r}; give a function, {name}{arguments}.")
+        try:
+            inspect.signature(function).bind(*[None] * (1 + arguments.count(",")))
+        except ValueError:  # functions written in C may not tell
+            continue
+        except TypeError as error:
+            raise TypeError(f"{name} {_name(function)} cannot be called as {name}{arguments}: {error}.") from None
+
+
+def _as_entropy(seed: Any) -> int:
+    if seed is None:
+        return 0
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0, a NumPy Generator, or None.")
+    return int(seed)
+
+
+def _parameters(prior: Any, proposal: Any, n: Any, entropy: int, label: str, batched: bool) -> tuple[np.ndarray, int]:
+    """Return the parameters to plan, and how many of them were asked for: batches of prior draws are always full."""
+    if not isinstance(prior, Prior):
+        raise TypeError(f"prior is {prior!r}; give a Prior, for example Prior({{'rate': scipy.stats.gamma(2)}}).")
+    if proposal is None:
+        count = as_count(n, "n")
+        planned = -(-count // BLOCK) * BLOCK if batched else count
+        return drawn_parameters(prior, entropy, label, planned), count
+    theta = prior.rows(proposal, "proposal")
+    if n is not None and as_count(n, "n") != len(theta):
+        raise ValueError(f"n is {n} but proposal has {len(theta)} rows; leave n out, or give as many rows.")
+    outside = ~prior.contains(theta)
+    if outside.any():
+        raise ValueError(
+            f"{outside.sum()} row(s) of proposal lie outside the prior's support, the first at row "
+            f"{outside.argmax()} ({theta[outside.argmax()]}). Remove them: the posterior is zero there."
+        )
+    return theta, len(theta)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+# ---- what the user sees --------------------------------------------------------------------------------------
+
+
+def _report(simulations: Simulations) -> None:
+    """Say so if few simulations are valid; raise if none is."""
+    share = simulations.n_valid / len(simulations)
+    if share >= FEW:
+        return
+    reasons = "; ".join(f"{count} × {reason}" for reason, count in itertools.islice(simulations.failures.items(), 3))
+    if simulations.n_valid == 0:
+        raise SimulationError(
+            f"all {len(simulations)} simulations failed: {reasons}. Mend the simulator, and use a new "
+            "store or its retry_failures()."
+        )
+    warnings.warn(
+        f"only {simulations.n_valid} of {len(simulations)} simulations are valid (P(valid) = {share:.2f} over these "
+        f"parameters): {reasons}. Look at sims.failures; narrow the prior if it reaches where the simulator "
+        "cannot go.",
+        SimulationWarning,
+        stacklevel=3,
+    )
+
+
+@contextlib.contextmanager
+def _progress_bar(progress: bool | None, n: int) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of the finished and the failed simulations; it draws a bar, or does nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if progress is False or (progress is None and not console.is_terminal):
+        yield lambda finished, failed: None
+        return
+    columns = (
+        TextColumn("simulations"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[failed]} failed"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=n, failed=0)
+        yield lambda finished, failed: bar.update(task, completed=finished, failed=failed)

@@ -1,0 +1,128 @@
+"""Simulations: parameters, what came out, and which of them failed."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from decond.checks import as_rows, check_same_length, frozen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Simulations"]
+
+
+class Simulations:
+    """Every attempt is a row: parameters `theta`, summaries `x`, and whether it is `valid`, else a reason.
+
+    Simulations made elsewhere, from any proposal, come in the same way. Rows of `x` with a NaN or an infinity are
+    failed simulations. `raw` holds the raw data sets where summaries were computed from them.
+
+    >>> sims = Simulations(theta=[[1.0], [2.0], [3.0]], x=[[0.5], [np.nan], [1.5]])
+    >>> sims.valid, sims.failures
+    (array([ True, False,  True]), {'returned NaN or infinity': 1})
+    """
+
+    def __init__(
+        self,
+        theta: Any,
+        x: Any,
+        valid: Any = None,
+        reasons: Sequence[str] | None = None,
+        raw: Any = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.theta: np.ndarray = frozen(as_rows(theta, "theta"))
+        n = len(self.theta)
+        summaries = np.array(x, dtype=np.float64)
+        summaries = summaries[:, None] if summaries.ndim == 1 else summaries
+        if summaries.ndim != 2 or summaries.shape[1] == 0:
+            raise ValueError(f"x has shape {summaries.shape}; give one row of summaries for each simulation, (n, s).")
+        check_same_length(summaries, "x", n, "theta")
+        finite = np.asarray(np.isfinite(summaries).all(axis=1))
+        self.valid: np.ndarray = frozen(finite if valid is None else finite & _flags(valid, n))
+        summaries[~self.valid] = np.nan
+        self.x: np.ndarray = frozen(summaries)
+        self.reasons: np.ndarray = frozen(self._reasons(reasons, finite))
+        self.raw: np.ndarray | None = None if raw is None else frozen(raw)
+        if self.raw is not None:
+            check_same_length(self.raw, "raw", n, "theta")
+        self.names = (
+            tuple(names) if names is not None else tuple(f"theta_{i + 1}" for i in range(self.theta.shape[1]))
+        )
+        if len(self.names) != self.theta.shape[1]:
+            raise ValueError(f"names has {len(self.names)} entries but theta has {self.theta.shape[1]} columns.")
+
+    @property
+    def n_valid(self) -> int:
+        """The number of simulations that gave a result."""
+        return int(self.valid.sum())
+
+    @property
+    def n_failed(self) -> int:
+        """The number of simulations that did not."""
+        return len(self) - self.n_valid
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each reason occurred, most frequent first."""
+        return dict(Counter(self.reasons[~self.valid].tolist()).most_common())
+
+    def take(self, rows: Any) -> Self:
+        """Return some of the rows, chosen by numbers or by True and False."""
+        raw = None if self.raw is None else self.raw[rows]
+        reasons = self.reasons[rows].tolist()
+        return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, self.names)
+
+    def frame(self) -> "pd.DataFrame":
+        """Return a pandas frame: parameters by name, summaries x1, x2, …, valid, reason."""
+        import pandas as pd
+
+        columns = dict(zip(self.names, self.theta.T, strict=True))
+        columns.update({f"x{j + 1}": column for j, column in enumerate(self.x.T)})
+        return pd.DataFrame({**columns, "valid": self.valid, "reason": self.reasons})
+
+    def __add__(self, other: "Simulations") -> Self:
+        """Return the rows of both."""
+        for name in ("theta", "x"):
+            mine, theirs = getattr(self, name).shape[1], getattr(other, name).shape[1]
+            if mine != theirs:
+                raise ValueError(f"{name} has {mine} columns here and {theirs} there; they cannot be put together.")
+        raw = None
+        if self.raw is not None and other.raw is not None:
+            raw = np.concatenate([self.raw, other.raw])
+        return type(self)(
+            np.concatenate([self.theta, other.theta]),
+            np.concatenate([self.x, other.x]),
+            np.concatenate([self.valid, other.valid]),
+            np.concatenate([self.reasons, other.reasons]).tolist(),
+            raw,
+            self.names,
+        )
+
+    def __len__(self) -> int:
+        """Return the number of attempts."""
+        return len(self.theta)
+
+    def __repr__(self) -> str:
+        """Show the counts."""
+        shape = f"{self.theta.shape[1]} parameters, {self.x.shape[1]} summaries"
+        return f"Simulations({len(self)} attempts, {self.n_failed} failed; {shape})"
+
+    def _reasons(self, reasons: Sequence[str] | None, finite: np.ndarray) -> np.ndarray:
+        given = np.array([""] * len(self.theta) if reasons is None else list(reasons), dtype=object)
+        check_same_length(given, "reasons", len(self.theta), "theta")
+        given[self.valid] = ""
+        unexplained = ~self.valid & (given == "")
+        given[unexplained & ~finite] = "returned NaN or infinity"
+        given[unexplained & finite] = "marked as failed"
+        return given
+
+
+def _flags(valid: Any, n: int) -> np.ndarray:
+    flags = np.asarray(valid)
+    if flags.shape != (n,) or flags.dtype != np.bool_:
+        raise ValueError(f"valid has shape {flags.shape} and type {flags.dtype}; give {n} values True or False.")
+    return flags

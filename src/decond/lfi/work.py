@@ -1,0 +1,172 @@
+"""Work that travels: the simulator in worker processes and threads, wherever joblib puts them."""
+
+import itertools
+import pickle
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import BrokenExecutor
+from typing import Any
+
+import joblib
+import numpy as np
+
+from decond.lfi.execution import LimitedCaller, Result, call
+from decond.lfi.store import generator
+
+__all__ = ["SimulationError", "Work", "results"]
+
+_ROW, _BATCH = 1, 2
+
+_UNSENDABLE = (
+    "the simulator cannot be sent to another process: {}. Let it open files and connections itself, when it is "
+    "called; or use n_jobs=1 without timeout."
+)
+
+Simulator = Callable[..., Any]
+
+
+class SimulationError(RuntimeError):
+    """Simulations could not be run, or all of them failed."""
+
+
+class Work:
+    """What a worker needs to run rows. The simulator is pickled by value, once, when a worker is another process."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        summarize: Simulator | None,
+        batched: bool,
+        limit: float | None,
+        entropy: int,
+        label: str,
+    ) -> None:
+        self.functions = (simulator, summarize, batched)
+        self.limit = limit
+        self.entropy = entropy
+        self.label = label
+        self.token = uuid.uuid4().hex
+        self._payload: bytes | None = None
+
+    def __call__(self, rows: list[int], theta: np.ndarray) -> tuple[list[int], list[Result]]:
+        """Run rows: one, or a batch, and the rows of a batch one by one if it fails as a whole."""
+        purpose = _BATCH if self.functions[2] else _ROW
+        results = self._call(theta, generator(self.entropy, purpose, self.label, rows[0]))
+        if len(rows) > 1 and all(result.x is None for result in results):
+            single = (generator(self.entropy, _ROW, self.label, row) for row in rows)
+            results = [self._call(theta[i : i + 1], rng)[0] for i, rng in enumerate(single)]
+        return rows, results
+
+    def payload(self) -> bytes:
+        """Return the functions, pickled."""
+        if self._payload is None:
+            try:
+                self._payload = pickle.dumps(joblib.wrap_non_picklable_objects(self.functions, keep_wrapper=False))
+            except Exception as error:
+                raise SimulationError(_UNSENDABLE.format(error)) from error
+        return self._payload
+
+    def _call(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
+        if self.limit is None:
+            return call(*self.functions, theta, rng)
+        return _CALLERS.get(self.token, self.payload, self.limit)(theta, rng)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "functions": None, "_payload": self.payload()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.functions = _unpickled(self.token, state["_payload"])
+
+
+_unpickled_last: tuple[str, Any] = ("", None)
+"""The run that this worker process belongs to, and its functions."""
+
+
+def _unpickled(token: str, payload: bytes) -> Any:
+    """Return the functions of a run, unpickled once in each process."""
+    global _unpickled_last
+    last, functions = _unpickled_last
+    if last != token:
+        functions = pickle.loads(payload)
+        _unpickled_last = (token, functions)
+    return functions
+
+
+class _Callers:
+    """The processes for calls with a limit: one for each thread of each run."""
+
+    def __init__(self) -> None:
+        self._callers: dict[tuple[str, int], LimitedCaller] = {}
+        self._lock = threading.Lock()
+
+    def get(self, token: str, payload: Callable[[], bytes], limit: float) -> LimitedCaller:
+        """Return the caller of this thread, and end what this thread has left over from another run."""
+        thread = threading.get_ident()
+        with self._lock:
+            for key in [key for key in self._callers if key[1] == thread and key[0] != token]:
+                self._callers.pop(key).close()
+            if (token, thread) not in self._callers:
+                self._callers[token, thread] = LimitedCaller(payload(), limit)
+            return self._callers[token, thread]
+
+    def close(self, token: str) -> None:
+        """End the processes of a run."""
+        with self._lock:
+            for key in [key for key in self._callers if key[0] == token]:
+                self._callers.pop(key).close()
+
+
+_CALLERS = _Callers()
+
+
+def results(work: Work, tasks: Iterator[Any], n_jobs: int | None) -> Generator[Any, None, None]:
+    """Yield results as they finish; in small groups where joblib's backend can only return lists."""
+    try:
+        parallel, at_once = _parallel(n_jobs)
+        if at_once:
+            yield from _as_they_come(parallel(tasks))
+            return
+        size = 2 * joblib.effective_n_jobs(n_jobs)
+        with parallel:
+            while group := list(itertools.islice(tasks, size)):
+                yield from parallel(group)
+    except (BrokenExecutor, pickle.PicklingError) as error:
+        raise SimulationError(_explained(error)) from error
+    finally:
+        _CALLERS.close(work.token)
+
+
+def _explained(error: Exception) -> str:
+    if isinstance(error, pickle.PicklingError):
+        return str(error.__cause__) if isinstance(error.__cause__, SimulationError) else _UNSENDABLE.format(error)
+    if "un-serialize" in str(error):
+        return (
+            "the simulator could not be loaded in a worker process: the module that defines it cannot be imported "
+            "there. Define it in a module that can be imported, or use n_jobs=1."
+        )
+    return (
+        "a worker process died: the simulator crashed, or there was not enough memory. A store keeps what had "
+        "finished. With timeout=... simulations run in processes of their own, and a crash is one failed row."
+    )
+
+
+def _as_they_come(arriving: Any) -> Iterator[Any]:
+    """Yield results; when we are interrupted, end what is running without joblib's warning that it is ended."""
+    try:
+        for result in arriving:  # noqa: UP028  ("yield from" would close the results before we can)
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            arriving.close()
+
+
+def _parallel(n_jobs: int | None) -> tuple[Any, bool]:
+    """Return joblib's pool, and whether it hands over each result when it is ready."""
+    try:
+        return joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered"), True
+    except ValueError:  # of joblib's own, the multiprocessing backend cannot
+        return joblib.Parallel(n_jobs=n_jobs), False

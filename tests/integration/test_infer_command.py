@@ -1,0 +1,92 @@
+"""`decond infer`: from a module with a simulator, a prior in TOML and an observation to draws and a picture."""
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from decond.cli import app
+
+SIMULATOR = """
+import numpy as np
+
+def simulate(theta, rng):
+    waits = rng.exponential(1 / theta[0], 15)
+    return [waits.mean(), waits.std()]
+
+def failing(theta, rng):
+    if theta[0] > 2.0:
+        raise ValueError("too fast")
+    return simulate(theta, rng)
+
+number = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with everything that an inference needs, in which commands run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+    (tmp_path / "waiting.py").write_text(SIMULATOR)
+    (tmp_path / "prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
+    (tmp_path / "seen.csv").write_text("mean,std\n0.59,0.6\n")
+    (tmp_path / "rows.csv").write_text("mean,std\n0.59,0.6\n0.59,0.6\n")
+    (tmp_path / "text.csv").write_text("mean,std\n0.59,much\n")
+    (tmp_path / "bad.toml").write_text('[rate]\ndistribution = "gama"\n')
+    return tmp_path
+
+
+def infer(simulator="waiting:simulate", *extra, prior="prior.toml", observed="seen.csv", code=0):
+    arguments = ["infer", simulator, "--prior", prior, "--observed", observed, "-n", "60", "--rounds", "2", *extra]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.stderr if code else result.stdout
+
+
+def test_writes_draws_and_a_picture(folder):
+    said = infer()
+    assert "posterior from 60 simulations (0 failed)" in said
+    draws = pd.read_csv(folder / "posterior.csv")
+    assert draws.shape == (10_000, 1)
+    assert 1.2 < draws["rate"].mean() < 2.3  # 1.72 exactly
+    assert (folder / "posterior.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_and_a_store_that_is_used_again(folder):
+    first = json.loads(infer("waiting:simulate", "--store", "runs.sqlite", "--json"))
+    (folder / "waiting.py").unlink()  # nothing has to be simulated again
+    second = json.loads(infer("waiting:simulate", "--store", "runs.sqlite", "--json", "--output", "second.parquet"))
+    assert first["parameters"] == second["parameters"]
+    assert (folder / "second.png").exists()
+
+
+def test_failures_are_counted(folder):
+    result = CliRunner().invoke(
+        app, ["infer", "waiting:failing", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "100"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "too fast" in result.stderr
+    assert "simulations failed" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"simulator": "waiting"}, "module:function"),
+        ({"simulator": "waiting.py:simulate"}, "without .py"),
+        ({"simulator": "waitin:simulate"}, "no module 'waitin'"),
+        ({"simulator": "waiting:number"}, "It has: failing, simulate"),
+        ({"prior": "none.toml"}, "no file none.toml"),
+        ({"prior": "bad.toml"}, "not a continuous distribution"),
+        ({"observed": "rows.csv"}, "has 2 rows"),
+        ({"observed": "text.csv"}, "much"),
+        ({"observed": "none.csv"}, "no file none.csv"),
+    ],
+)
+def test_says_what_is_wrong(folder, changes, words):
+    said = infer(**changes, code=2)
+    assert words in " ".join(said.split()), said

@@ -1,0 +1,297 @@
+"""ABC on problems with known answers: conjugate Gaussians, bounded supports, simulators that fail."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decond.lfi import Prior, Simulations
+from decond.lfi.methods.adjustment import Accepted, regression_adjusted
+from decond.lfi.methods.mcmc import MCMCABC
+from decond.lfi.methods.rejection import RejectionABC
+from decond.lfi.methods.running import BoundedSimulator
+from decond.lfi.methods.smc import SMCABC, _Mixture
+from decond.lfi.posterior import PosteriorWarning
+
+NOISE = 0.5
+PRIOR = Prior({"a": stats.norm(0.0, 1.0), "b": stats.norm(0.0, 2.0)})
+OBSERVED = np.array([1.0, -2.0])
+GAINS = np.array([1.0, 4.0]) / (np.array([1.0, 4.0]) + NOISE**2)
+EXACT_MEAN, EXACT_SD = GAINS * OBSERVED, NOISE * np.sqrt(GAINS)
+
+
+def noisy(theta, rng):
+    return theta + NOISE * rng.standard_normal(theta.shape)
+
+
+class Counted:
+    """A simulator that counts what it ran."""
+
+    def __init__(self, simulator=noisy):
+        self.simulator, self.count = simulator, 0
+
+    def __call__(self, theta, rng):
+        self.count += len(np.atleast_2d(theta))
+        return self.simulator(theta, rng)
+
+
+def pilot(n, prior=PRIOR, simulator=noisy, seed=0):
+    theta = prior.sample(n, seed=seed)
+    return Simulations(theta=theta, x=simulator(theta, np.random.default_rng([seed, 1])), names=prior.names)
+
+
+def quietly(method, sims, observed=OBSERVED, prior=PRIOR):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        return method.fit(sims, prior).posterior(observed)
+
+
+METHODS = {
+    "rejection": (lambda simulator: RejectionABC(0.02), 20_000),
+    "rejection, adjusted": (lambda simulator: RejectionABC(0.1, adjustment="linear"), 20_000),
+    "mcmc": (lambda simulator: MCMCABC(simulator, 20_000, batched=True, tolerance=0.2, n_chains=50), 2000),
+    "smc": (lambda simulator: SMCABC(simulator, 10_000, batched=True, n_particles=400), 1000),
+    "smc, adjusted": (
+        lambda simulator: SMCABC(simulator, 10_000, batched=True, n_particles=800, adjustment="linear"),
+        1000,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_conjugate_gaussian_is_recovered(name):
+    """400 effective draws: standard errors 0.05 sd for a mean, 3.5 % for a deviation; tolerances widen by 10 %."""
+    make, n = METHODS[name]
+    posterior = make(noisy).fit(pilot(n), PRIOR).posterior(OBSERVED)
+    assert np.abs((posterior.mean() - EXACT_MEAN) / EXACT_SD).max() < 0.2
+    assert np.abs(np.log(posterior.std() / EXACT_SD)).max() < 0.18
+    assert posterior.effective > 200.0
+
+
+def test_smc_weights_undo_the_proposals():
+    """With hardly any information in the data the posterior is the prior, though proposals are √3 times as wide."""
+    prior = Prior({"a": stats.norm(3.0, 1.0)})
+
+    def vague(theta, rng):
+        return theta + 20.0 * rng.standard_normal(theta.shape)
+
+    method = SMCABC(vague, 4000, batched=True, n_particles=1000)
+    posterior = method.fit(pilot(500, prior, vague), prior).posterior([3.0])
+    assert posterior.mean() == pytest.approx(3.0, abs=0.12)
+    assert posterior.std() == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_proposal_cut_to_the_support_has_mass_one():
+    prior = Prior({"a": stats.uniform(0.0, 1.0)})
+    phi = prior.to_working(np.array([[0.02], [0.05], [0.4]]))
+    population = Accepted(phi, phi, np.zeros(3), np.array([0.5, 0.3, 0.2]), 0.0)
+    proposal = _Mixture.around(population, prior)
+    draws = proposal.sample(4000, np.random.default_rng(0))
+    low, high = prior.to_working(np.array([[0.0], [1.0]])).ravel()
+    grid = np.linspace(low, high, 2001)
+    density = np.exp(proposal.log_density(grid[:, None]))
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.05)
+    cumulative = np.cumsum(density) / density.sum()
+    assert stats.kstest(draws[:, 0], lambda at: np.interp(at, grid, cumulative)).pvalue > 0.001
+
+
+def test_mcmc_keeps_an_uneven_prior():
+    prior = Prior({"rate": stats.gamma(3.0)})
+
+    def vague(theta, rng):
+        return theta + 100.0 * rng.standard_normal(theta.shape)
+
+    method = MCMCABC(vague, 20_000, batched=True, quantile=0.5, n_chains=100)
+    posterior = method.fit(pilot(1000, prior, vague), prior).posterior([3.0])
+    assert posterior.mean() == pytest.approx(3.0, abs=0.25)
+    assert posterior.std() == pytest.approx(np.sqrt(3.0), abs=0.25)
+
+
+def test_tolerances_shrink():
+    method = SMCABC(noisy, 4000, batched=True).fit(pilot(500), PRIOR)
+    method.posterior(OBSERVED)
+    assert len(method.tolerances_) == 9
+    assert method.tolerances_[-1] < 0.5 * method.tolerances_[0]
+
+
+@pytest.mark.parametrize("make", [RejectionABC, lambda **kw: SMCABC(noisy, 1500, batched=True, **kw)])
+def test_adjustment_brings_the_posterior_nearer(make):
+    def error(posterior):
+        return np.abs(posterior.mean() - EXACT_MEAN).max() + np.abs(posterior.std() - EXACT_SD).max()
+
+    # a tolerance as wide as a quarter of the prior: without adjustment the posterior is far too wide
+    option = {"quantile": 0.25} if make is RejectionABC else {"n_particles": 300}
+    plain, adjusted = (quietly(make(adjustment=kind, **option), pilot(1000)) for kind in ("none", "linear"))
+    assert error(adjusted) < 0.5 * error(plain)
+
+
+def test_adjustment_is_exact_where_the_relation_is_a_line():
+    rng = np.random.default_rng(0)
+    prior = Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 1.0)})
+    x = rng.standard_normal((50, 2))
+    theta = np.array([1.0, 2.0]) + x @ np.array([[1.0, 0.5], [-1.0, 2.0]])
+    at = np.array([[0.3, -0.2]])
+    adjusted = regression_adjusted(prior, theta, x, at, np.full(50, 0.02))
+    expected = np.array([1.0, 2.0]) + at @ np.array([[1.0, 0.5], [-1.0, 2.0]])
+    np.testing.assert_allclose(adjusted, np.tile(expected, (50, 1)), atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["rejection", "mcmc", "smc"])
+def test_draws_stay_inside_the_support(method):
+    prior = Prior({"share": stats.uniform(0.0, 1.0), "rate": stats.expon(), "level": stats.uniform(-3.0, 2.0)})
+    make = {
+        "rejection": lambda: RejectionABC(0.3, adjustment="linear"),
+        "mcmc": lambda: MCMCABC(noisy, 900, batched=True),
+        "smc": lambda: SMCABC(noisy, 900, batched=True, adjustment="linear"),
+    }[method]
+    posterior = quietly(make(), pilot(500, prior), [1.2, -0.3, -3.3], prior)
+    draws = posterior.sample(10_000)
+    assert draws.shape == (10_000, 3)
+    assert prior.contains(draws).all()
+    assert (draws[:, 0] < 1.0).any()
+    assert len(np.unique(draws[:, 1])) > 10
+    assert not ((draws[:, 0] == 0.0) | (draws[:, 0] == 1.0)).any()
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("kind", [MCMCABC, SMCABC])
+def test_the_budget_is_never_exceeded_and_counts_the_pilot(kind, batched):
+    simulator = Counted()
+    method = kind(simulator, 337, batched=batched)
+    quietly(method, pilot(100))
+    assert simulator.count <= 237
+    assert simulator.count >= 200
+    assert method.n_simulations_ == 100 + simulator.count
+
+
+@pytest.mark.parametrize("kind", [MCMCABC, SMCABC])
+def test_time_is_bounded(kind):
+    method = kind(noisy, 5000, time_limit=0.0)
+    posterior = quietly(method, pilot(100))
+    assert any("time ran out after 0 of 4900 simulations" in note for note in posterior.notes)
+    assert np.isfinite(posterior.mean()).all()
+
+
+@pytest.mark.parametrize("kind", ["rejection", "mcmc", "smc"])
+def test_the_same_seed_gives_the_same_posterior(kind):
+    def run(seed):
+        methods = {
+            "rejection": lambda: RejectionABC(seed=seed),
+            "mcmc": lambda: MCMCABC(noisy, 600, batched=True, seed=seed),
+            "smc": lambda: SMCABC(noisy, 600, batched=True, seed=seed),
+        }
+        return quietly(methods[kind](), pilot(300)).sample(1000)
+
+    np.testing.assert_array_equal(run(3), run(3))
+    assert not np.array_equal(run(3), run(4))
+
+
+def one_sided(theta, rng):
+    """Fails where the first parameter is positive, in three ways."""
+    if theta[0] > 1.5:
+        raise RuntimeError("negative concentration")
+    if theta[0] > 1.0:
+        return np.zeros(3)
+    return np.where(theta[0] > 0.5, np.nan, noisy(theta, rng))
+
+
+def one_sided_batch(theta, rng):
+    x = noisy(theta, rng)
+    x[theta[:, 0] > 0.5] = np.nan
+    return x
+
+
+@pytest.mark.parametrize(
+    ("kind", "simulator", "batched"), [(MCMCABC, one_sided, False), (SMCABC, one_sided_batch, True)]
+)
+def test_failed_simulations_are_infinitely_far_and_counted(kind, simulator, batched):
+    method = kind(simulator, 600, batched=batched)
+    posterior = quietly(method, pilot(200, simulator=one_sided_batch), [0.4, -2.0])
+    assert posterior.sample(5000)[:, 0].max() <= 0.5
+    ours = [note for note in posterior.notes if "run by this method failed" in note]
+    assert len(ours) == 1
+    assert ours[0].startswith(f"{method.n_failed_} of the {method.n_simulations_ - 200} simulations")
+
+
+def test_a_batch_that_raises_is_run_row_by_row():
+    def fragile(theta, rng):
+        if (theta > 1.0).any():
+            raise RuntimeError("too large")
+        return theta
+
+    runner = BoundedSimulator(fragile, True, 1, 10, 60.0)
+    x = runner.run(np.array([[0.0], [2.0], [1.0]]), np.random.default_rng(0))
+    np.testing.assert_array_equal(x, [[0.0], [np.nan], [1.0]])
+    assert (runner.n_run, runner.n_failed, runner.left) == (3, 1, 7)
+    assert "1 of the 3 simulations" in runner.notes()[0]
+    assert "RuntimeError: too large" in runner.notes()[0]
+
+
+def test_a_summary_in_which_simulations_crowd_does_not_drown_the_others():
+    """Most simulations give almost the same second summary, the observation another: its spread is no unit."""
+    prior = Prior({"a": stats.uniform(-1.0, 2.0)})
+
+    def simulator(theta, rng):
+        alive = rng.random(len(theta)) < 0.1
+        second = np.where(
+            alive, 50.0 + 10.0 * rng.standard_normal(len(theta)), 1e-3 * rng.standard_normal(len(theta))
+        )
+        return np.column_stack([theta[:, 0] + 0.05 * rng.standard_normal(len(theta)), second])
+
+    sims = pilot(4000, prior, simulator)
+    by_observation, by_spread = (
+        quietly(RejectionABC(0.01, scale=scale), sims, [0.3, 50.0], prior) for scale in ("observation", "spread")
+    )
+    assert by_observation.mean() == pytest.approx(0.3, abs=0.05)
+    assert by_observation.std()[0] < 0.15 < 0.3 < by_spread.std()[0]
+
+
+def test_units_of_the_data_are_kept_on_request():
+    method = RejectionABC(tolerance=0.4, scale="none")
+    quietly(method, pilot(2000))
+    near = np.sqrt(((pilot(2000).x - OBSERVED) ** 2).sum(axis=1)) <= 0.4
+    assert quietly(method, pilot(2000)).effective == pytest.approx(near.sum())
+
+
+def test_learned_summaries_are_an_option():
+    posterior = quietly(RejectionABC(0.05, summary="learned", adjustment="linear"), pilot(400))
+    assert np.abs(posterior.mean() - EXACT_MEAN).max() < 0.3
+
+
+def test_too_few_accepted_simulations_are_said():
+    with pytest.warns(PosteriorWarning, match="rests on 5 effective simulations only"):
+        RejectionABC(0.05).fit(pilot(100), PRIOR).posterior(OBSERVED)
+    notes = quietly(RejectionABC(0.05, adjustment="linear"), pilot(100)).notes
+    assert "a regression on 2 summaries needs 6: they are not adjusted" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (RejectionABC(quantile=0.0), "quantile is 0.0; give the share"),
+        (RejectionABC(quantile=1.5), "quantile is 1.5; give the share"),
+        (RejectionABC(tolerance=-1.0), "tolerance is -1.0"),
+        (RejectionABC(adjustment="cubic"), "adjustment is 'cubic'; choose one of 'none', 'linear'"),
+        (RejectionABC(scale="sd"), "scale is 'sd'; choose one of 'observation', 'spread', 'none'"),
+        (MCMCABC(noisy, 100), "n_simulations is 100, all simulations counted, but 100 pilot simulations"),
+        (MCMCABC(noisy, n_chains=0), "n_chains is 0"),
+        (SMCABC(noisy, 50), "n_simulations is 50, all simulations counted"),
+        (SMCABC(noisy, n_particles=0), "n_particles is 0"),
+        (SMCABC(noisy, adjustment="quadratic"), "adjustment is 'quadratic'"),
+    ],
+)
+def test_wrong_options_are_named(method, message):
+    with pytest.raises(ValueError, match=message):
+        method.fit(pilot(100), PRIOR)
+
+
+@pytest.mark.parametrize("kind", [MCMCABC, SMCABC])
+def test_a_missing_simulator_is_asked_for(kind):
+    with pytest.raises(TypeError, match="simulator is None; this method runs the simulator itself"):
+        kind().fit(pilot(100), PRIOR)
+
+
+def test_an_impossible_tolerance_says_how_far_the_nearest_is():
+    with pytest.raises(ValueError, match="no simulation lies within tolerance 1e-09"):
+        RejectionABC(tolerance=1e-9).fit(pilot(100), PRIOR).posterior(OBSERVED)

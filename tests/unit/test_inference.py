@@ -1,0 +1,217 @@
+"""From a simulator and an observation to a posterior in one call, also where simulations fail or were interrupted."""
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decond import lfi
+from decond.lfi.inference import METHODS, method_named
+
+PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
+
+
+def gaussian(theta, rng):
+    return theta + 0.5 * rng.standard_normal(1)
+
+
+def exact(observed):
+    precision = 1 / 2.0**2 + 1 / 0.5**2
+    return observed / 0.5**2 / precision, precision**-0.5
+
+
+def test_recovers_a_conjugate_posterior():
+    mean, sd = exact(1.0)
+    posterior = lfi.infer(gaussian, PRIOR, [1.0], n_simulations=300, seed=1)
+    assert posterior.mean()[0] == pytest.approx(mean, abs=0.25 * sd)
+    assert posterior.std()[0] == pytest.approx(sd, rel=0.25)
+    assert len(posterior.simulations) == 300
+
+
+def test_later_rounds_simulate_near_the_posterior():
+    sims = lfi.infer(gaussian, PRIOR, [3.0], n_simulations=300, rounds=3).simulations
+    distance = np.abs(sims.theta[:, 0] - 3.0)
+    assert np.median(distance[120:]) < 0.5 * np.median(distance[:120])
+
+
+def test_the_same_seed_gives_the_same_posterior():
+    draws = [lfi.infer(gaussian, PRIOR, [1.0], 90, 2, seed=5).sample(50) for _ in range(2)]
+    np.testing.assert_array_equal(*draws)
+
+
+def moody(theta, rng):
+    """Raise, return NaN, hang or return too much, each now and then."""
+    mood = rng.random()
+    if mood < 0.1:
+        raise ArithmeticError("the reactor melted")
+    if mood < 0.2:
+        return [np.nan]
+    if mood < 0.22:
+        time.sleep(60)
+    if mood < 0.3:
+        return [1.0, 2.0]
+    return theta + 0.5 * rng.standard_normal(1)
+
+
+def test_failures_of_every_kind_are_counted_and_the_posterior_stands():
+    with pytest.warns(lfi.PosteriorWarning, match=r"of 150 simulations failed \(") as caught:
+        posterior = lfi.infer(moody, PRIOR, [1.0], n_simulations=150, rounds=1, timeout=0.5)
+    failures = posterior.simulations.failures
+    assert len(failures) == 4, failures
+    assert any("reactor" in reason for reason in failures)
+    words = str(caught[0].message)
+    assert f"{posterior.simulations.n_failed} of 150" in words
+    mean, sd = exact(1.0)
+    assert posterior.mean()[0] == pytest.approx(mean, abs=0.6 * sd)
+
+
+def test_the_chance_of_failing_is_part_of_the_likelihood():
+    def picky(theta, rng):
+        x = theta + 2.0 * rng.standard_normal(1)
+        return x if rng.random() < 1.0 / (1.0 + np.exp(-3.0 * theta[0])) else [np.nan]
+
+    grid = np.linspace(-8.0, 8.0, 4001)
+    weight = np.exp(stats.norm(0, 2).logpdf(grid) + stats.norm(grid, 2.0).logpdf(0.0)) / (1.0 + np.exp(-3.0 * grid))
+    truth = (weight @ grid) / weight.sum()  # 1.0; it would be 0 if failures were merely dropped
+    with pytest.warns(lfi.PosteriorWarning), pytest.warns(lfi.SimulationWarning, match="valid"):
+        posterior = lfi.infer(picky, PRIOR, [0.0], n_simulations=600, rounds=1)
+    assert posterior.mean()[0] == pytest.approx(truth, abs=0.3)
+
+
+def test_an_interrupted_inference_goes_on_from_its_store(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    calls = []
+
+    def counted(theta, rng):
+        calls.append(theta)
+        if len(calls) == 70:
+            raise KeyboardInterrupt
+        return gaussian(theta, rng)
+
+    with pytest.raises(KeyboardInterrupt):
+        lfi.infer(counted, PRIOR, [1.0], 90, 3, store=path)
+    done = len(calls) - 1
+    resumed = lfi.infer(counted, PRIOR, [1.0], 90, 3, store=path)
+    assert len(calls) - 1 == 90
+    assert done < 90
+    whole = lfi.infer(gaussian, PRIOR, [1.0], 90, 3)
+    np.testing.assert_allclose(resumed.simulations.x, whole.simulations.x)
+
+
+def test_a_larger_budget_adds_to_the_store(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    first = lfi.infer(gaussian, PRIOR, [1.0], 150, 2, store=path).simulations
+    more = lfi.infer(gaussian, PRIOR, [1.0], 300, 2, store=path).simulations
+    kept = {float(x) for x in first.x[:, 0]}
+    assert len(more) == 300
+    assert kept <= {float(x) for x in more.x[:, 0]}
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"k2abc"}))
+def test_every_method_by_name(name):
+    rounds = 2 if name in ("residual", "dme") else 1
+    mean, sd = exact(1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        posterior = lfi.infer(gaussian, PRIOR, [1.0], n_simulations=240, rounds=rounds, method=name)
+    draws = posterior.sample(2000)
+    assert draws.shape == (2000, 1)
+    assert np.abs(draws.mean() - mean) < 1.5 * sd
+    assert 0.4 * sd < draws.std() < 4 * sd
+    assert len(posterior.simulations) <= 240
+
+
+def raw_gaussian(theta, rng):
+    return theta + rng.standard_normal(20)
+
+
+def test_raw_data_sets_reach_the_methods_that_take_them():
+    observed = np.random.default_rng(1).normal(1.0, 1.0, 30)  # of another length, which is fine
+    mean = observed.sum() / (30 + 1 / 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        raw = lfi.infer(raw_gaussian, PRIOR, observed, 300, method="k2abc", summarize=np.mean)
+        summarized = lfi.infer(raw_gaussian, PRIOR, observed, 150, 1, method="kabc", summarize=np.mean)
+    assert raw.simulations.raw.shape == (300, 20)
+    assert raw.mean()[0] == pytest.approx(mean, abs=0.4)
+    assert summarized.mean()[0] == pytest.approx(mean, abs=0.4)
+
+
+def counting(simulator):
+    """The simulator, and a list of the numbers of rows it was called with."""
+    calls = []
+
+    def counted(theta, rng):
+        calls.append(len(np.atleast_2d(theta)))
+        return simulator(theta, rng)
+
+    return counted, calls
+
+
+@pytest.mark.parametrize(
+    ("observed", "options", "words", "most"),
+    [
+        ([1.0, 2.0], {}, "observed has 2 value", 8),
+        ([1.0, 2.0], {"method": "smc"}, "observed has 2 value", 8),
+        ([1.0, 2.0], {"batched": True}, "observed has 2 value", 100),
+        ([[1.0], [2.0]], {}, "observed has 2 rows", 0),
+        ([np.nan], {}, "observed", 0),
+        (np.ones((3, 2)), {"method": "k2abc", "summarize": np.ravel}, "raw data set observed", 8),
+        ([1.0], {"method": "k2abc"}, "Give summarize=", 0),
+        ([1.0], {"summarize": lambda raw: raw[7]}, "observed has no summaries: summarize: IndexError", 0),
+    ],
+)
+def test_a_wrong_observation_costs_few_simulations(observed, options, words, most):
+    def simulator(theta, rng):
+        return theta + 0.5 * rng.standard_normal(np.shape(theta))
+
+    counted, calls = counting(simulator)
+    with pytest.raises(ValueError, match=words):
+        lfi.infer(counted, PRIOR, observed, 900, **options)
+    assert sum(calls) <= most
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_the_first_look_runs_nothing_twice(batched):
+    counted, calls = counting(lambda theta, rng: theta + 0.5 * rng.standard_normal(np.shape(theta)))
+    posterior = lfi.infer(counted, PRIOR, [1.0], 200, 1, batched=batched)
+    assert sum(calls) == 200
+    sims = lfi.simulate(counted, PRIOR, 200, batched=batched)
+    np.testing.assert_array_equal(posterior.simulations.x, sims.x)
+
+
+def test_one_odd_simulation_at_the_start_refuses_nothing():
+    counted, calls = counting(lambda theta, rng: [1.0, 2.0] if len(calls) < 3 else gaussian(theta, rng))
+    with pytest.warns(lfi.PosteriorWarning, match="2 of 240 simulations failed"):
+        posterior = lfi.infer(counted, PRIOR, [1.0], 240, 1)
+    assert posterior.simulations.n_valid == 238
+
+
+def test_failures_at_the_start_stop_nothing():
+    def slow_start(theta, rng):
+        if len(calls) < 5:
+            raise ArithmeticError("cold")
+        return gaussian(theta, rng)
+
+    counted, calls = counting(slow_start)
+    with pytest.warns(lfi.PosteriorWarning, match="4 of 240 simulations failed"):
+        lfi.infer(counted, PRIOR, [1.0], 240, 1)
+    assert len(calls) == 240
+
+
+def test_a_generator_is_a_seed():
+    draws = [lfi.infer(gaussian, PRIOR, [1.0], 90, 2, seed=np.random.default_rng(3)).sample(50) for _ in range(2)]
+    np.testing.assert_array_equal(*draws)
+
+
+def test_wrong_input():
+    with pytest.raises(TypeError, match="prior is"):
+        lfi.infer(gaussian, stats.norm(), [1.0], 60)
+    with pytest.raises(ValueError, match="choose one of 'auto', 'residual'"):
+        method_named("magic")
+    with pytest.raises(ValueError, match="fewer than the 5 rounds"):
+        lfi.infer(gaussian, PRIOR, [1.0], 3, 5)
+    with pytest.raises(ValueError, match="observed has 2 value"):
+        lfi.infer(gaussian, PRIOR, [1.0, 2.0], 60)

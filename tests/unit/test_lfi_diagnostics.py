@@ -1,0 +1,521 @@
+"""Diagnostics of posteriors: a right one passes, and each kind of wrong one is called by its name."""
+
+import io
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decond.kernels import RBF
+from decond.lfi import K2ABC, Method, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi.diagnostics import (
+    Calibration,
+    c2st,
+    diagnose,
+    enough_simulations,
+    expected_coverage,
+    mmd,
+    posterior_predictive_check,
+    simulation_based_calibration,
+    total_variation,
+)
+from decond.lfi.diagnostics.predictive import share_as_remote
+from decond.lfi.diagnostics.trials import Plan, from_prior, rank_among, ranked_score, run_trials
+from decond.lfi.diagnostics.uniformity import UniformityTest, chi_square, rank_counts
+
+NOISE = 0.5
+
+
+class Conjugate(Method):
+    """The posterior of θ ~ N(0, 1) given x ~ N(θ, NOISE²) in closed form, or one that is wrong in a known way."""
+
+    def __init__(self, factor=1.0, shift=0.0, density=True, effective=None):
+        self.factor, self.shift, self.density, self.effective = factor, shift, density, effective
+        self.seed, self.summary = 0, "none"
+
+    def _fit(self):
+        self.fitted_on = getattr(self, "fitted_on", [])
+        self.fitted_on.append(self.theta_)
+
+    def _posterior(self, observed):
+        x = self._scale.center + self._scale.scale * (
+            self._summary_scale.center + self._summary_scale.scale * observed[0]
+        )
+        variance = 1.0 / (1.0 + NOISE**-2)
+        spread = self.factor * np.sqrt(variance)
+        mean = variance * x / NOISE**2 + self.shift * np.sqrt(variance)
+
+        def log_likelihood(theta):
+            return 0.5 * (theta**2 - ((theta - mean) / spread) ** 2).sum(axis=1)
+
+        return Posterior(
+            self.prior_,
+            lambda n, rng: rng.normal(mean, spread, (n, len(mean))),
+            log_likelihood=log_likelihood if self.density else None,
+            effective=self.effective,
+        )
+
+
+class Learner(Conjugate):
+    """A posterior whose error falls with the number of simulations, and is always stated rightly."""
+
+    def _posterior(self, observed):
+        rng = np.random.default_rng(int(1e6 * abs(observed[0, 0])))
+        extra = 10.0 / np.sqrt(len(self.theta_))
+        exact = super()._posterior(observed)
+        off = extra * rng.standard_normal(exact.prior.dim)
+        return Posterior(
+            self.prior_, lambda n, g: exact.sample(n, g) + off + extra * g.standard_normal((n, exact.prior.dim))
+        )
+
+
+def simulator(theta, rng):
+    return theta + NOISE * rng.standard_normal(theta.shape)
+
+
+def problem(d=2, n=500, seed=0):
+    prior = Prior({f"theta_{j + 1}": stats.norm(0, 1) for j in range(d)})
+    rng = np.random.default_rng(seed)
+    theta = prior.sample(n, rng)
+    return prior, Simulations(theta, simulator(theta, rng))
+
+
+def calibration_of(method, d=2, **options):
+    prior, sims = problem(d)
+    return simulation_based_calibration(method, sims, prior, **options)
+
+
+# ---- calibration ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("density", [True, False])
+@pytest.mark.parametrize("d", [1, 3])
+def test_the_exact_posterior_passes(d, density):
+    result = calibration_of(Conjugate(density=density), d)
+    assert result.passed
+    assert result.verdict == "fine"
+    assert result.coverage.passed
+    assert result.coverage.verdict == "fine"
+    assert min(result.chi_square.values()) > 0.01
+    assert result.joint == {(1, True): "", (1, False): ""}.get(
+        (d, density), "highest density" if density else "ellipsoids"
+    )
+    for share in result.coverage.at(0.9).values():
+        assert 0.85 <= share <= 0.95
+    assert result.n == 200
+    assert "90 % intervals hold" in result.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verdict"),
+    [
+        ({"factor": 0.6}, "over-confident"),
+        ({"factor": 1.8}, "under-confident"),
+        ({"shift": 0.7}, "biased"),
+        ({"shift": -2.5}, "biased"),
+        ({"factor": 0.5, "shift": 1.0}, "biased, over-confident"),
+    ],
+)
+def test_a_wrong_posterior_is_called_by_its_name(wrong, verdict):
+    result = calibration_of(Conjugate(**wrong))
+    assert not result.passed
+    assert result.verdict == verdict
+    assert max(result.p_values.values()) < 0.001
+    assert not result.coverage.passed
+
+
+def test_the_numbers_behind_a_verdict_are_those_of_the_error():
+    narrow = calibration_of(Conjugate(factor=0.6)).frame()
+    np.testing.assert_allclose(narrow["spread"].dropna(), 1.0 / 0.6, rtol=0.12)
+    exact = 2.0 * stats.norm.cdf(0.6 * stats.norm.ppf(0.95)) - 1.0
+    np.testing.assert_allclose(narrow["inside 90 %"][:2], exact, atol=0.1)
+    shifted = calibration_of(Conjugate(shift=0.7))
+    np.testing.assert_allclose(list(shifted.bias.values()), -0.7, atol=0.2)
+    assert "theta_1 and theta_2 is too high, by" in " ".join(shifted.sentences)
+
+
+@pytest.mark.parametrize("density", [True, False])
+def test_regions_of_all_parameters_hold_what_theory_says(density):
+    narrow = calibration_of(Conjugate(factor=0.6, density=density))
+    exact = stats.chi2.cdf(0.6**2 * stats.chi2.ppf(0.9, 2), 2)
+    assert narrow.coverage.at(0.9)[narrow.joint] == pytest.approx(exact, abs=0.1)
+    assert any("too small: those of 90 % hold" in sentence for sentence in narrow.sentences)
+
+
+def test_false_alarms_are_as_rare_as_promised():
+    rng = np.random.default_rng(0)
+    none = np.zeros(100)
+    alarms = [
+        not Calibration(("a", "b"), rng.integers(0, 1000, (100, 2)), 999, none, none, level=0.1).passed
+        for _ in range(300)
+    ]
+    assert 0.04 < np.mean(alarms) < 0.16  # 0.1, and four standard errors
+
+
+def test_wrong_correlations_are_seen_though_each_parameter_is_right():
+    class Uncorrelated(Method):
+        seed, summary = 0, "none"
+
+        def _fit(self):
+            pass
+
+        def _posterior(self, observed):
+            return Posterior(self.prior_, lambda n, rng: rng.standard_normal((n, 2)))
+
+    joint = stats.multivariate_normal([0.0, 0.0], [[1.0, 0.95], [0.95, 1.0]])
+    prior = Prior(joint, names=["a", "b"])
+    sims = Simulations(prior.sample(400), np.random.default_rng(0).standard_normal((400, 1)))
+    result = simulation_based_calibration(Uncorrelated(), sims, prior)
+    assert result.failing == ["ellipsoids"]
+
+
+def test_nothing_is_judged_on_what_it_was_fitted_on():
+    prior, sims = problem(1, 100)
+    method = Conjugate()
+    method.fitted_on = []
+    trials = run_trials(method, sims, prior, Plan(n=40, folds=4, n_draws=19))
+    assert len({trial.row for trial in trials}) == 40
+    assert [len(theta) for theta in method.fitted_on] == [90] * 4
+    for k, theta in enumerate(method.fitted_on):
+        judged = sims.theta[[trial.row for trial in trials[10 * k : 10 * (k + 1)]]]
+        assert not np.isin(judged, theta).any()
+    assert not hasattr(method, "sims_")  # the user's own method stays as it was
+
+
+def test_ranks_do_not_depend_on_earlier_calls_and_change_with_the_seed():
+    first, again = (calibration_of(Conjugate(), n=30, seed=3).ranks for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert (calibration_of(Conjugate(), n=30, seed=4).ranks != first).any()
+
+
+def test_failed_simulations_are_never_judged():
+    prior, sims = problem(1, 200)
+    x = np.where(sims.theta > 0.0, np.nan, sims.x)
+    failing = Simulations(sims.theta, x)
+    trials = run_trials(Conjugate(), failing, prior, Plan(n=150, n_draws=9))
+    assert len(trials) == failing.n_valid < 150
+    assert failing.valid[[trial.row for trial in trials]].all()
+
+
+def test_simulations_from_rounds_need_others_to_be_judged_by():
+    prior, sims = problem(2, 600)
+    near = np.abs(sims.theta[:, 1]) < 0.5
+    rounds = Simulations(sims.theta[near], sims.x[near])
+    with pytest.raises(ValueError, match=r"not draws of the prior: theta_2 differs.*test=lfi.simulate"):
+        simulation_based_calibration(Conjugate(), rounds, prior)
+    _, test = problem(2, 150, seed=9)
+    assert simulation_based_calibration(Conjugate(), rounds, prior, test=test).n == 150
+    with pytest.raises(ValueError, match="600 of 600 rows of test are among sims too"):
+        simulation_based_calibration(Conjugate(), sims, prior, test=sims)
+
+
+def test_a_proposal_with_the_prior_marginals_is_still_noticed():
+    prior = Prior({name: stats.norm(0, 1) for name in "ab"})
+    a = prior.sample(1000)[:, :1]
+    assert "the prior's density differs" in from_prior(Simulations(np.hstack([a, a]), a), prior)
+
+
+def test_time_is_bounded():
+    prior, sims = problem(1)
+    seen = []
+    result = simulation_based_calibration(
+        Conjugate(), sims, prior, seconds=1e-9, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(1, 200)]
+    assert result.n == 1
+    assert result.verdict == "too few trials"
+    assert "Only 1 posteriors" in result.sentences[0]
+
+
+def test_ties_fall_either_way_by_chance():
+    rng = np.random.default_rng(0)
+    draws = np.array([[1.0], [2.0], [2.0], [3.0]])
+    ranks = [int(rank_among(draws, np.array([2.0]), rng)[0]) for _ in range(3000)]
+    assert set(ranks) == {1, 2, 3}
+    np.testing.assert_allclose(np.bincount(ranks)[1:] / 3000, 1.0 / 3.0, atol=0.04)
+    discrete = rng.integers(0, 3, (2000, 20, 1)).astype(float)
+    truths = rng.integers(0, 3, (2000, 1)).astype(float)
+    ranks = np.array([rank_among(d, t, rng)[0] for d, t in zip(discrete, truths, strict=True)])
+    assert chi_square(ranks, 20) > 0.01
+
+
+def test_the_uniformity_test_is_exact_and_its_band_holds():
+    rng = np.random.default_rng(1)
+    test = UniformityTest(80)
+    values = rng.random((1000, 80))
+    p = np.array([test.p_value(row) for row in values])
+    assert 0.02 < np.mean(p <= 0.05) < 0.08
+    low, high = test.band(0.05)
+    curves = (values[:, :, None] < test.grid).mean(axis=1)
+    leaving = ((curves < low) | (curves > high)).any(axis=1)
+    assert leaving.mean() < 0.08
+    np.testing.assert_array_equal(leaving, leaving & (p <= 0.06))
+
+
+def test_bins_of_ranks_have_the_probabilities_that_are_claimed():
+    counts, shares = rank_counts(np.repeat(np.arange(17), 20), 16)
+    np.testing.assert_allclose(counts, shares * 17 * 20)
+    assert shares.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n": 0}, "n is 0"),
+        ({"folds": 1}, "folds is 1"),
+        ({"n_draws": 2.5}, "n_draws is 2.5"),
+        ({"seconds": -1.0}, "seconds is -1.0"),
+        ({"seed": "x"}, "seed is 'x'"),
+    ],
+)
+def test_wrong_numbers_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        calibration_of(Conjugate(), **options)
+
+
+def test_wrong_objects_are_refused():
+    prior, sims = problem(2, 50)
+    with pytest.raises(TypeError, match=r"method is str; give an lfi\.Method"):
+        simulation_based_calibration("rejection", sims, prior)
+    with pytest.raises(TypeError, match="method is the class Conjugate"):
+        diagnose(Conjugate, sims, prior, [0.0, 0.0])
+    with pytest.raises(TypeError, match=r"sims is ndarray; give an lfi\.Simulations"):
+        simulation_based_calibration(Conjugate(), sims.x, prior)
+    with pytest.raises(TypeError, match=r"test is ndarray; give lfi\.Simulations"):
+        simulation_based_calibration(Conjugate(), sims, prior, test=sims.x)
+    with pytest.raises(ValueError, match="test has 1 parameter"):
+        simulation_based_calibration(Conjugate(), sims, prior, test=problem(1, 50)[1])
+    nothing = Simulations(sims.theta, np.full_like(sims.x, np.nan))
+    with pytest.raises(ValueError, match="none of the 50 simulations in test is valid"):
+        simulation_based_calibration(Conjugate(), sims, prior, test=nothing)
+    with pytest.raises(ValueError, match="levels is"):
+        expected_coverage(simulation_based_calibration(Conjugate(), sims, prior, n=20), [0.9, 0.5])
+
+
+# ---- enough simulations ---------------------------------------------------------------------------------
+
+
+def test_half_of_the_simulations_tell_whether_they_are_enough():
+    prior, sims = problem(2, 300)
+    exact = enough_simulations(Conjugate(), sims, prior)
+    assert exact.passed
+    assert exact.ratio == pytest.approx(1.0, abs=0.05)
+    learning = enough_simulations(Learner(), sims, prior)
+    assert learning.verdict == "too few simulations"
+    assert learning.ratio > 1.1
+    assert "more of them would help" in learning.sentences[0]
+
+
+def test_trials_of_a_calibration_are_not_made_twice():
+    prior, sims = problem(2, 300)
+    known = simulation_based_calibration(Learner(), sims, prior, n=80)
+    seen = []
+    result = enough_simulations(
+        Learner(), sims, prior, calibration=known, progress=lambda done, total: seen.append(total)
+    )
+    assert seen == [60] * 60
+    assert result.n == 60
+    assert result.verdict == "too few simulations"
+
+
+def test_a_handful_of_trials_tells_nothing():
+    prior, sims = problem(1, 300)
+    result = enough_simulations(Learner(), sims, prior, n=5)
+    assert result.passed
+    assert "too few trials to tell" in result.sentences[0]
+
+
+def test_the_score_is_that_of_a_normal_distribution():
+    draws = np.random.default_rng(0).normal(1.0, 2.0, (20_000, 1))
+    z = (2.5 - 1.0) / 2.0
+    exact = 2.0 * (z * (2.0 * stats.norm.cdf(z) - 1.0) + 2.0 * stats.norm.pdf(z) - 1.0 / np.sqrt(np.pi))
+    np.testing.assert_allclose(ranked_score(draws, np.array([2.5])), exact, rtol=0.02)
+
+
+# ---- predictive checks ----------------------------------------------------------------------------------
+
+
+def test_an_ordinary_observation_is_like_the_predictions():
+    prior, sims = problem()
+    posterior = Conjugate().fit(sims, prior).posterior([0.4, -0.2])
+    check = posterior_predictive_check(posterior, simulator, [0.4, -0.2], n=150)
+    assert check.passed
+    assert check.simulated.shape == (150, 2)
+    np.testing.assert_allclose(check.simulated.mean(axis=0), [0.32, -0.16], atol=0.2)
+
+
+def test_an_observation_that_the_posterior_does_not_predict_is_named():
+    prior, sims = problem()
+    posterior = Conjugate(shift=8.0).fit(sims, prior).posterior([0.4, -0.2])
+    check = posterior_predictive_check(posterior, simulator, [0.4, -0.2], names=["height", "weight"])
+    assert check.verdict == "observation unlike the predictions"
+    assert "height (1 %)" in " ".join(check.sentences)
+
+
+def test_an_odd_combination_of_ordinary_values_is_seen():
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((300, 1))
+    sims = Simulations(a, np.hstack([a, a + 0.05 * rng.standard_normal((300, 1))]))
+    check = posterior_predictive_check(None, sims, [1.0, -1.0])
+    assert check.tail_shares.min() > 0.1
+    assert check.distance_share == pytest.approx(1.0 / 301.0)
+    assert not check.passed
+
+
+def test_shares_are_uniform_for_observations_from_the_simulator():
+    rng = np.random.default_rng(0)
+    checks = [
+        posterior_predictive_check(None, Simulations(np.zeros((60, 1)), rows[1:]), rows[0])
+        for rows in rng.standard_normal((200, 61, 3))
+    ]
+    assert stats.kstest([check.distance_share for check in checks], "uniform").pvalue > 0.01
+    assert stats.kstest([check.tail_shares[0] for check in checks], "uniform").pvalue > 0.01
+
+
+def test_failed_predictions_are_counted_and_constant_summaries_do_no_harm():
+    x = np.column_stack([np.ones(50), np.random.default_rng(0).standard_normal(50)])
+    x[:5] = np.nan
+    check = posterior_predictive_check(None, Simulations(np.zeros((50, 1)), x), [1.0, 0.1])
+    assert check.passed
+    assert check.tail_shares[0] == 1.0
+    assert check.n_failed == 5
+    assert "5 of 50 predictive simulations failed." in check.sentences
+    other = posterior_predictive_check(None, Simulations(np.zeros((50, 1)), x), [2.0, 0.1])
+    assert other.distance_share == pytest.approx(1.0 / 46.0)
+
+
+def test_wrong_predictive_input_is_refused():
+    sims = Simulations(np.zeros((3, 1)), [[0.0], [np.nan], [np.nan]])
+    with pytest.raises(TypeError, match="simulator is str"):
+        posterior_predictive_check(None, "run", [0.0])
+    with pytest.raises(ValueError, match=r"observed has 2 value\(s\) but each simulation has 1"):
+        posterior_predictive_check(None, sims, [0.0, 1.0])
+    with pytest.raises(ValueError, match="only 1 of 3 predictive simulations are valid"):
+        posterior_predictive_check(None, sims, [0.0])
+    with pytest.raises(ValueError, match="level is 2"):
+        posterior_predictive_check(None, sims, [0.0], level=2)
+    with pytest.raises(ValueError, match="names has 2 entries"):
+        posterior_predictive_check(None, problem(1, 20)[1], [0.0], names=["a", "b"])
+
+
+def test_remoteness_is_a_share_of_simulations():
+    _, sims = problem(2, 400)
+    inside = [share_as_remote(sims, row[None, :]) for row in problem(2, 200, seed=5)[1].x]
+    assert 0.4 < np.mean(inside) < 0.6
+    assert share_as_remote(sims, np.array([[9.0, 0.0]])) == 0.0
+
+
+# ---- distances ------------------------------------------------------------------------------------------
+
+
+def test_a_classifier_cannot_tell_equal_samples_apart_but_can_tell_others():
+    rng = np.random.default_rng(0)
+    reference = rng.standard_normal((200, 2))
+    assert c2st(rng.standard_normal((200, 2)), reference) == pytest.approx(0.5, abs=0.08)
+    far = 1e6 + 1e-3 * reference  # standardised by the reference, so units do not matter
+    assert c2st(1e6 + 1e-3 * (rng.standard_normal((200, 2)) + 3.0), far) > 0.9
+
+
+def test_the_discrepancy_of_two_normal_distributions_has_a_closed_form():
+    rng = np.random.default_rng(0)
+    shift, width = 0.8, 1.3
+    p, q = rng.standard_normal((2000, 1)), shift + rng.standard_normal((2000, 1))
+    scale = width / np.sqrt(width**2 + 2.0)
+    exact = np.sqrt(2.0 * scale * (1.0 - np.exp(-(shift**2) / (2.0 * (width**2 + 2.0)))))
+    assert mmd(p, q, RBF(width)) == pytest.approx(exact, abs=0.03)
+    assert mmd(p, q) > 5.0 * mmd(p, rng.standard_normal((2000, 1)))
+
+
+def test_total_variation_of_two_normal_densities():
+    grid = np.linspace(-8.0, 9.0, 4001)
+    exact = 2.0 * stats.norm.cdf(0.5) - 1.0
+    assert total_variation(stats.norm(0).pdf, stats.norm.pdf(grid, 1.0), grid) == pytest.approx(exact, abs=1e-5)
+
+
+def test_wrong_distances_are_refused():
+    with pytest.raises(ValueError, match=r"samples has 1 column\(s\) but reference has 2"):
+        mmd(np.zeros((5, 1)), np.zeros((5, 2)))
+    with pytest.raises(ValueError, match="give at least 5"):
+        c2st(np.zeros((4, 1)), np.zeros((9, 1)))
+    with pytest.raises(ValueError, match="rise"):
+        total_variation([1.0, 1.0], [1.0, 1.0], [1.0, 0.0])
+    with pytest.raises(ValueError, match=r"density has shape \(2, 1\)"):
+        total_variation([[1.0], [1.0]], [1.0, 1.0], [0.0, 1.0])
+
+
+# ---- the page -------------------------------------------------------------------------------------------
+
+
+def test_one_call_makes_a_page_and_a_verdict(tmp_path):
+    prior, sims = problem(2)
+    report = diagnose(Conjugate(), sims, prior, [0.4, -0.2], simulator, truth=[0.3, -0.1])
+    assert report.verdict == "fine"
+    assert report.findings == []
+    assert str(report).startswith("fine\n- Of 200 simulated truths")
+    path = report.save(tmp_path / "pages" / "page.png")
+    assert path.read_bytes()[:4] == b"\x89PNG"
+    assert report.plot() is report.figure
+
+
+def test_everything_that_is_wrong_is_said():
+    prior, sims = problem(1)
+    with pytest.warns(PosteriorWarning, match="outside what was simulated"):
+        report = diagnose(Conjugate(factor=0.4, effective=3.0), sims, prior, [7.0], simulator)
+    assert report.findings[:3] == ["observation outside the simulations", "too few simulations", "over-confident"]
+    said = " ".join(report.sentences)
+    for words in ("None of the simulations", "rests on 3 effective", "too narrow", "The observation lies outside"):
+        assert words in said
+
+
+def test_simulations_from_rounds_are_judged_by_fresh_ones_or_not_at_all():
+    prior, sims = problem(1, 600)
+    near = np.abs(sims.theta[:, 0]) < 0.5
+    rounds = Simulations(sims.theta[near], sims.x[near])
+    blind = diagnose(Conjugate(), rounds, prior, [0.1])
+    assert blind.verdict == "fine as far as checked"
+    assert blind.calibration is None
+    assert "Calibration was not judged" in blind.sentences[0]
+    blind.figure.savefig(io.BytesIO())
+    fresh = diagnose(Conjugate(), rounds, prior, [0.1], simulator, n=60)
+    assert fresh.calibration.n == 60
+    given = diagnose(Conjugate(), rounds, prior, [0.1], test=problem(1, 80, seed=3)[1])
+    assert given.calibration.n == 80
+
+
+def test_a_method_that_takes_raw_data_is_judged_by_raw_data():
+    prior, rng = Prior({"mean": stats.norm()}), np.random.default_rng(0)
+    theta = prior.sample(150, rng)
+    raw = theta + rng.standard_normal((150, 20))
+    sims = Simulations(theta, raw.mean(axis=1), raw=raw)
+    observed = rng.normal(0.5, 1.0, 20)
+    report = diagnose(K2ABC(), sims, prior, observed, n=20, summarize=np.mean)
+    assert report.calibration.n == 20
+    assert report.predictive.observed == pytest.approx(observed.mean())
+    with pytest.raises(ValueError, match="Give summarize="):
+        diagnose(K2ABC(), sims, prior, observed, n=20)
+
+
+def test_progress_is_reported():
+    prior, sims = problem(1, 200)
+    seen = []
+    diagnose(Conjugate(), sims, prior, [0.1], n=30, progress=lambda done, total: seen.append((done, total)))
+    assert seen == 2 * [(done, 30) for done in range(1, 31)]  # with all of the simulations, and with half of them
+
+
+def test_each_result_has_its_picture():
+    prior, sims = problem(3, 200)
+    report = diagnose(Conjugate(), sims, prior, [0.1, 0.2, 0.3], n=40)
+    titles = [ax.get_title(loc="left") for ax in report.calibration.plot().axes]
+    assert titles == list(prior.names)
+    assert len(report.calibration.coverage.plot().axes[0].lines) == 5  # the diagonal, three parameters, the density
+    assert [ax.get_title(loc="left") for ax in report.predictive.plot().axes] == ["x1", "x2", "x3"]
+
+
+def test_too_many_summaries_show_the_oddest():
+    rng = np.random.default_rng(0)
+    observed = np.zeros(30)
+    observed[[4, 17]] = 9.0
+    check = posterior_predictive_check(None, Simulations(np.zeros((40, 1)), rng.standard_normal((40, 30))), observed)
+    shown = [ax.get_title(loc="left") for ax in check.plot().axes]
+    assert len(shown) == 12
+    assert {"x5", "x18"} <= set(shown)

@@ -1,0 +1,339 @@
+"""Prior, simulations, posterior, validity, learned summaries, and what every method checks at its door."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decond.lfi import Method, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi.inference import round_sizes
+from decond.lfi.posterior import reflected_density
+from decond.lfi.prior_file import read_prior
+from decond.lfi.ridge import KernelFits
+from decond.lfi.summaries import LearnedSummary, Standardizer
+from decond.lfi.validity import ValidityModel
+
+MARGINALS = {
+    "half line": stats.gamma(2.0, scale=3.0),
+    "from three": stats.expon(3.0, 2.0),
+    "decades": stats.loguniform(1e-3, 10.0),
+    "box": stats.uniform(-1.0, 2.0),
+    "line": stats.norm(5.0, 2.0),
+    "share": stats.beta(2.0, 5.0),
+}
+
+
+class TestPrior:
+    def test_density_and_draws_are_those_of_the_marginals(self):
+        prior = Prior(MARGINALS)
+        theta = prior.sample(4000, seed=3)
+        expected = sum(d.logpdf(column) for d, column in zip(MARGINALS.values(), theta.T, strict=True))
+        np.testing.assert_allclose(prior.log_density(theta), expected, rtol=1e-12)
+        for column, distribution in zip(theta.T, MARGINALS.values(), strict=True):
+            assert stats.kstest(column, distribution.cdf).pvalue > 1e-3
+
+    def test_working_coordinates_go_there_and_back(self):
+        prior = Prior(MARGINALS)
+        theta = prior.sample(200, seed=0)
+        np.testing.assert_allclose(prior.from_working(prior.to_working(theta)), theta, rtol=1e-9, atol=1e-12)
+        assert (np.abs(np.median(prior.to_working(prior.sample(4000)), axis=0)) < 0.1).all()
+
+    @pytest.mark.parametrize("name", list(MARGINALS))
+    def test_density_of_working_coordinates_integrates_to_one(self, name):
+        prior = Prior({name: MARGINALS[name]})
+        phi = np.linspace(-40.0, 12.0, 400_001)[:, None]
+        with np.errstate(divide="ignore"):
+            total = np.trapezoid(np.exp(prior.log_density_working(phi)), phi[:, 0])
+        assert total == pytest.approx(1.0, abs=2e-3)
+
+    def test_a_log_scale_only_where_it_helps(self):
+        phi = Prior(MARGINALS).to_working(
+            np.array([[1.0, 4.0, 1.0, 0.1, 5.0, 0.2], [10.0, 13.0, 10.0, 0.2, 6.0, 0.3]])
+        )
+        steps = phi[1] - phi[0]
+        doubled = Prior(MARGINALS).to_working(np.array([[100.0, 103.0, 10.0, 0.3, 7.0, 0.4]]))[0] - phi[1]
+        np.testing.assert_allclose(doubled[[0, 1]], steps[[0, 1]])  # equal factors are equal steps
+        np.testing.assert_allclose(doubled[3:], steps[3:], rtol=1e-9)  # equal differences are equal steps
+
+    def test_outside_the_support_is_impossible(self):
+        prior = Prior({"a": stats.uniform(0, 1), "b": stats.gamma(2)})
+        assert prior.log_density([[0.5, 1.0], [1.5, 1.0], [0.5, -1.0]])[1:].tolist() == [-np.inf, -np.inf]
+        assert prior.contains([[0.5, 1.0], [1.5, 1.0]]).tolist() == [True, False]
+
+    def test_joint_with_a_support(self):
+        joint = stats.multivariate_normal([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])
+        prior = Prior(joint, names=["u", "v"], support=([0.0, -np.inf], np.inf))
+        theta = prior.sample(500, seed=1)
+        assert (theta[:, 0] >= 0).all()
+        np.testing.assert_allclose(prior.log_density(theta), joint.logpdf(theta))
+        assert prior.log_density([[-0.1, 0.0]]) == -np.inf
+
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (lambda: Prior({}), "no parameters"),
+            (lambda: Prior({"k": stats.poisson(3)}), "discrete"),
+            (lambda: Prior({"k": 3.0}), "frozen scipy.stats distribution"),
+            (lambda: Prior({"k": stats.norm([0, 1])}), "one distribution for each"),
+            (lambda: Prior(3.0), "mapping from names"),
+            (lambda: Prior({"k": stats.norm()}, names=["k"]), "Leave them out"),
+            (lambda: Prior(stats.multivariate_normal([0, 0]), names=["a"]), "2 dimension"),
+            (lambda: Prior(stats.multivariate_normal([0, 0]), support=(1, 0)), "low bound"),
+            (lambda: Prior({"k": stats.norm()}).log_density([[1.0, 2.0]]), "1 parameter"),
+            (lambda: Prior({"k": stats.norm()}).sample(5, seed=-1), "seed"),
+        ],
+    )
+    def test_wrong_input(self, make, words):
+        with pytest.raises((TypeError, ValueError), match=words):
+            make()
+
+
+class TestPriorFile:
+    def test_reads(self, tmp_path):
+        path = tmp_path / "prior.toml"
+        path.write_text(
+            '[a]\ndistribution = "uniform"\nlow = -5\nhigh = 2\n[b]\ndistribution="gamma"\na=2\nscale=0.5\n'
+        )
+        prior = read_prior(path)
+        assert prior.names == ("a", "b")
+        assert prior.log_density([[0.0, 1.0]])[0] == pytest.approx(-np.log(7) + stats.gamma(2, scale=0.5).logpdf(1.0))
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("[a", "not valid TOML"),
+            ("a = 3", "no distribution"),
+            ('[a]\ndistribution = "poisson"\nmu = 3', "continuous"),
+            ('[a]\ndistribution = "os"', "continuous"),
+            ('[a]\ndistribution = "uniform"\nlow = 2\nhigh = 1', "low below high"),
+            ('[a]\ndistribution = "gamma"', "cannot be a gamma"),
+            ('[a]\ndistribution = "norm"\nscale = "wide"', "a number is needed"),
+            ('[a]\ndistribution = "norm"\nscale = -1', "check the signs"),
+            ("", "no parameters"),
+        ],
+    )
+    def test_says_what_is_wrong(self, tmp_path, text, words):
+        path = tmp_path / "prior.toml"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=words):
+            read_prior(path)
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="TOML"):
+            read_prior(tmp_path / "none.toml")
+
+
+class TestSimulations:
+    def test_failed_rows_are_kept_with_reasons(self):
+        sims = Simulations([[1.0], [2.0], [3.0]], [[1.0], [np.inf], [2.0]], valid=np.array([True, True, False]))
+        assert sims.valid.tolist() == [True, False, False]
+        assert sims.failures == {"returned NaN or infinity": 1, "marked as failed": 1}
+        assert np.isnan(sims.x[1:]).all()
+        assert (sims + sims).n_failed == 4
+        assert sims.frame().columns.tolist() == ["theta_1", "x1", "valid", "reason"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (([[1.0]], [[1.0], [2.0]]), "rows"),
+            (([[1.0]], np.zeros((1, 2, 2))), "one row of summaries"),
+            (([[1.0]], [[1.0]], [1]), "True or False"),
+            (([[1.0]], [[1.0]], None, None, None, ["a", "b"]), "names has 2"),
+        ],
+    )
+    def test_wrong_input(self, arguments, words):
+        with pytest.raises(ValueError, match=words):
+            Simulations(*arguments)
+
+    def test_other_columns_cannot_be_added(self):
+        with pytest.raises(ValueError, match="x has 1 columns here and 2 there"):
+            Simulations([[1.0]], [[1.0]]) + Simulations([[1.0]], [[1.0, 2.0]])
+
+
+class TestPosterior:
+    prior = Prior({"a": stats.norm(0.0, 3.0), "b": stats.uniform(0.0, 1.0)})
+
+    def posterior(self, **extras):
+        def sampler(n, rng):
+            return np.column_stack([rng.normal(1.0, 0.5, n), rng.beta(1.0, 3.0, n)])
+
+        return Posterior(self.prior, sampler, **extras)
+
+    def test_summaries_are_those_of_the_distribution(self):
+        posterior = self.posterior()
+        np.testing.assert_allclose(posterior.mean(), [1.0, 0.25], atol=0.02)
+        np.testing.assert_allclose(posterior.std(), [0.5, np.sqrt(3 / 80)], rtol=0.03)
+        np.testing.assert_allclose(posterior.interval(0.9)[:, 0], [1 - 0.822, 1 + 0.822], atol=0.03)
+        assert posterior.quantile(0.5).shape == (2,)
+        assert posterior.expectation(lambda t: t[:, 0] ** 2) == pytest.approx(1.25, abs=0.04)
+        assert posterior.summary().loc["b", "median"] == pytest.approx(1 - 0.5 ** (1 / 3), abs=0.02)
+
+    def test_samples_repeat_and_seeds_differ(self):
+        posterior = self.posterior()
+        np.testing.assert_array_equal(posterior.sample(7), posterior.sample(7))
+        assert not np.array_equal(posterior.sample(7, seed=1), posterior.sample(7, seed=2))
+        assert posterior.sample(12_000).shape == (12_000, 2)
+        assert posterior.frame(3).columns.tolist() == ["a", "b"]
+
+    def test_density_near_an_edge_keeps_its_height(self):
+        grid = np.linspace(0.0, 1.0, 201)
+        density = self.posterior().marginal_density("b", grid)
+        assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.02)
+        assert density[0] == pytest.approx(3.0, rel=0.12)
+        assert reflected_density(np.array([0.1, 0.2]), np.array([-0.1]), 0.0, 1.0) == 0.0
+
+    def test_density_and_map_from_a_likelihood(self):
+        prior = Prior({"mean": stats.norm(0.0, 1.0)})
+        exact = stats.norm(0.5, np.sqrt(0.5))
+        evidence = float(stats.norm(0.0, np.sqrt(2.0)).logpdf(1.0))
+        posterior = Posterior(
+            prior,
+            lambda n, rng: rng.normal(0.5, np.sqrt(0.5), (n, 1)),
+            log_likelihood=lambda theta: stats.norm(1.0, 1.0).logpdf(theta[:, 0]),
+            log_evidence=evidence,
+        )
+        np.testing.assert_allclose(posterior.density([[0.0], [1.0]]), exact.pdf([0.0, 1.0]), rtol=1e-10)
+        assert posterior.map()[0] == pytest.approx(0.5, abs=1e-3)
+
+    def test_proposals_keep_a_tenth_of_the_prior(self):
+        theta = self.posterior().propose(5000, seed=0)
+        far = np.abs(theta[:, 0] - 1.0) > 2.0  # a share of 0.52 of the prior, and next to none of the posterior
+        assert 0.03 < far.mean() < 0.08
+
+    def test_notes_warn(self):
+        with pytest.warns(PosteriorWarning, match="be careful"):
+            posterior = self.posterior(notes=["be careful"])
+        assert posterior.notes == ["be careful"]
+        assert "1 note" in repr(posterior)
+
+    def test_arviz(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pytest.importorskip("arviz")
+            data = self.posterior().to_arviz()
+        assert data["posterior"]["b"].shape == (1, 10_000)
+
+    @pytest.mark.parametrize(
+        ("ask", "words"),
+        [
+            (lambda p: p.quantile([1.5]), "between 0 and 1"),
+            (lambda p: p.interval(95), "between 0 and 1"),
+            (lambda p: p.sample(0), "at least 1"),
+            (lambda p: p.marginal_density("c", [0.0]), "choose from a, b"),
+            (lambda p: p.marginal_density(2, [0.0]), "from 0 to 1"),
+            (lambda p: p.expectation(lambda t: 1.0), "one value for each row"),
+        ],
+    )
+    def test_wrong_questions(self, ask, words):
+        with pytest.raises(ValueError, match=words):
+            ask(self.posterior())
+
+
+class TestRidge:
+    def test_repeated_rows_and_constant_columns(self):
+        x = np.column_stack([np.repeat(np.arange(10.0), 3), np.zeros(30)])
+        fit = KernelFits(x, np.ones(30)).fit(x[:, :1] ** 2)
+        assert np.isfinite(fit.residual).all()
+        np.testing.assert_allclose(fit.predict(x)[:, 0], x[:, 0] ** 2, atol=1.0)
+
+
+class TestSummaries:
+    def test_wild_and_constant_columns(self):
+        rng = np.random.default_rng(0)
+        x = np.column_stack([rng.standard_cauchy(500) * 1e6, np.full(500, 7.0), rng.standard_normal(500)])
+        scaled = Standardizer(x).apply(x)
+        assert np.isfinite(scaled).all()
+        assert (scaled[:, 1] == 0).all()
+        np.testing.assert_allclose(np.quantile(scaled, 0.84, axis=0)[[0, 2]], 1.0, rtol=0.2)
+
+    def test_learned_summary_finds_the_parameter(self):
+        rng = np.random.default_rng(1)
+        phi = rng.standard_normal((300, 1))
+        x = phi + 0.3 * rng.standard_normal((300, 12))
+        summary = LearnedSummary().fit(x, phi)
+        new = rng.standard_normal((200, 1))
+        found = summary.apply(new + 0.3 * rng.standard_normal((200, 12)))
+        assert np.corrcoef(found[:, 0], new[:, 0])[0, 1] > 0.98
+        spread = [np.std(summary.training_values_ - phi), np.std(found - new)]
+        assert 0.75 < spread[0] / spread[1] < 1.33  # left-out values are as spread as new ones
+
+
+def test_validity_follows_the_share_of_valid_runs():
+    rng = np.random.default_rng(0)
+    phi = rng.standard_normal((800, 2))
+    chance = 1.0 / (1.0 + np.exp(-3.0 * phi[:, 0]))
+    model = ValidityModel(phi, rng.random(800) < chance)
+    error = np.exp(model.log_probability(phi)) - chance
+    assert np.sqrt(np.mean(error**2)) < 0.1
+    assert ValidityModel(phi, np.ones(800, bool)).log_probability(phi).max() == 0.0
+
+
+@pytest.mark.parametrize(("total", "rounds"), [(1000, 3), (2000, 4), (7, 7), (11, 3), (5, 1)])
+def test_round_sizes_add_up(total, rounds):
+    sizes = round_sizes(total, rounds)
+    assert sum(sizes) == total
+    assert len(sizes) == rounds
+    assert min(sizes) >= 1
+
+
+class Nearest(Method):
+    """A stub method: the parameters of the nearest simulations."""
+
+    def __init__(self, summary="auto"):
+        self.seed, self.summary = 0, summary
+
+    def _fit(self):
+        pass
+
+    def _posterior(self, observed):
+        near = np.argsort(((self.x_ - observed) ** 2).sum(axis=1))[:10]
+        return Posterior(self.prior_, lambda n, rng: self.theta_[rng.choice(near, n)])
+
+
+class TestMethodDoor:
+    prior = Prior({"a": stats.uniform(-1.0, 2.0)})
+
+    def simulations(self, n=100, columns=1, failed=0):
+        rng = np.random.default_rng(0)
+        theta = self.prior.sample(n, rng)
+        x = theta + 0.1 * rng.standard_normal((n, columns))
+        x[:failed] = np.nan
+        return Simulations(theta, x)
+
+    def test_failures_are_told(self):
+        with pytest.warns(PosteriorWarning, match="20 of 100 simulations failed"):
+            posterior = Nearest().fit(self.simulations(failed=20), self.prior).posterior([0.3])
+        assert posterior.mean()[0] == pytest.approx(0.3, abs=0.1)
+
+    def test_an_observation_outside_is_told(self):
+        with pytest.warns(PosteriorWarning, match="outside what was simulated"):
+            Nearest().fit(self.simulations(), self.prior).posterior([3.0])
+
+    def test_an_observation_inside_is_not(self):
+        Nearest().fit(self.simulations(), self.prior).posterior([0.3])
+
+    def test_many_columns_become_learned_summaries(self):
+        method = Nearest().fit(self.simulations(columns=5), self.prior)
+        assert method.x_.shape == (100, 1)
+        assert Nearest("none").fit(self.simulations(columns=5), self.prior).x_.shape == (100, 5)
+        assert method.posterior(np.full(5, 0.3)).mean()[0] == pytest.approx(0.3, abs=0.1)
+
+    def test_wrong_input(self):
+        sims = self.simulations()
+        with pytest.raises(RuntimeError, match="fit"):
+            Nearest().posterior([0.3])
+        with pytest.raises(ValueError, match="observed has 2 value"):
+            Nearest().fit(sims, self.prior).posterior([0.3, 0.4])
+        with pytest.raises(TypeError, match=r"lfi.Simulations"):
+            Nearest().fit((sims.theta, sims.x), self.prior)
+        with pytest.raises(TypeError, match=r"lfi.Prior"):
+            Nearest().fit(sims, stats.uniform(-1, 2))
+        with pytest.raises(ValueError, match="prior has 2"):
+            Nearest().fit(sims, Prior({"a": stats.norm(), "b": stats.norm()}))
+        with pytest.raises(ValueError, match="outside the prior's support"):
+            Nearest().fit(sims, Prior({"a": stats.uniform(0, 1)}))
+        with pytest.raises(ValueError, match=r"only 5 of 100 simulations are valid.*NaN"):
+            Nearest().fit(self.simulations(failed=95), self.prior)
+        with pytest.raises(ValueError, match="summary is 'some'"):
+            Nearest("some").fit(sims, self.prior)

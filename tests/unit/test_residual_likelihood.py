@@ -1,0 +1,283 @@
+"""The residual likelihood: exact leave-one-out, densities, known posteriors, what the user is told."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decond.lfi.methods.residual import ResidualLikelihood
+from decond.lfi.methods.residual_columns import Columns
+from decond.lfi.methods.residual_density import ResidualDensity
+from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, closeness, likelihood_at
+from decond.lfi.methods.residual_mean import MeanRegression, SparseLinear
+from decond.lfi.posterior import PosteriorWarning
+from decond.lfi.prior import Prior
+from decond.lfi.ridge import LINEAR, KernelFits
+from decond.lfi.simulations import Simulations
+
+
+def refitted_without(fit, phi, x, weights, row):
+    """Solve the weighted ridge problem of a fit anew without one row, in plain NumPy, and predict that row."""
+    kept = np.arange(len(phi)) != row
+    points = (phi - fit.origin) / fit.spread
+
+    def gram(a, b):
+        squared = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+        return np.exp(-0.5 * squared / fit.lengthscale[0] ** 2) + LINEAR * (1.0 + a @ b.T)
+
+    noise = np.diag(fit.ridge[0] * weights.max() / weights[kept])
+    coefficients = np.linalg.solve(gram(points[kept], points[kept]) + noise, x[kept] - fit.center)
+    return (gram(points[[row]], points[kept]) @ coefficients + fit.center)[0]
+
+
+def test_leave_one_out_residuals_equal_refits():
+    rng = np.random.default_rng(0)
+    phi, weights = rng.uniform(-2, 2, (30, 2)), rng.uniform(0.1, 1.0, 30)
+    x = np.sin(phi[:, [0]]) + phi[:, [1]] ** 2 + 0.2 * rng.standard_normal((30, 1))
+    fit = KernelFits(phi, weights).fit(x)
+    for row in (0, 7, 29):
+        left_out = refitted_without(fit, phi, x, weights, row)
+        assert x[row] - fit.residual[row] == pytest.approx(left_out, rel=1e-6, abs=1e-8)
+
+
+def test_predictions_solve_the_weighted_ridge_problem():
+    rng = np.random.default_rng(1)
+    phi, weights = rng.uniform(-2, 2, (25, 1)), rng.uniform(0.1, 1.0, 25)
+    x = np.column_stack([np.sin(3 * phi[:, 0]), phi[:, 0]]) + 0.1 * rng.standard_normal((25, 2))
+    fit = KernelFits(phi, weights).fit(x)
+    assert len(set(fit.lengthscale)) == 2  # the outputs share no Gram matrix
+    points, query = (phi - fit.origin) / fit.spread, np.array([[0.3], [-1.0]])
+    rows = (query - fit.origin) / fit.spread
+    for column in range(2):
+        scale = -0.5 / fit.lengthscale[column] ** 2
+        gram = np.exp(scale * (points - points.T) ** 2) + LINEAR * (1 + points @ points.T)
+        cross = np.exp(scale * (rows - points.T) ** 2) + LINEAR * (1 + rows @ points.T)
+        noise = np.diag(fit.ridge[column] * weights.max() / weights)
+        expected = cross @ np.linalg.solve(gram + noise, x[:, column] - fit.center[column]) + fit.center[column]
+        assert fit.predict(query)[:, column] == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+def test_sparse_linear_residuals_equal_refits():
+    rng = np.random.default_rng(2)
+    phi, weights = rng.standard_normal((40, 3)), rng.uniform(0.2, 1.0, 40)
+    x = 1.0 + 2.0 * phi[:, [1]] + 0.1 * rng.standard_normal((40, 1))
+    fit = SparseLinear(phi, x, weights)
+    assert np.flatnonzero(fit.slopes[:, 0]).tolist() == [1]
+    design = np.column_stack([np.ones(40), phi[:, 1]])
+    kept = np.arange(40) != 5
+    root = np.sqrt(weights[kept])[:, None]
+    beta = np.linalg.lstsq(root * design[kept], root * x[kept], rcond=None)[0]
+    assert fit.residual[5] == pytest.approx(x[5] - design[5] @ beta, rel=1e-9)
+
+
+def test_curvature_needs_the_kernel_and_a_line_does_not():
+    rng = np.random.default_rng(3)
+    phi, weights = rng.uniform(-2, 2, (200, 1)), np.ones(200)
+    x = np.column_stack([phi[:, 0] ** 2, phi[:, 0]]) + 0.1 * rng.standard_normal((200, 2))
+    assert MeanRegression(phi, x, weights, KernelFits(phi, weights)).smooth.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("width", [0.1, 0.4, 1.0])
+def test_the_density_of_residuals_integrates_to_one_and_keeps_its_variance(width):
+    rng = np.random.default_rng(4)
+    residual = rng.gamma(2.0, size=(300, 1))
+    density = ResidualDensity(residual, rng.standard_normal((300, 1)), rng.uniform(0.5, 1, 300), width=width)
+    grid = np.linspace(-15, 25, 8001)[:, None]
+    values = np.exp(density.log_density(grid, np.zeros((len(grid), 1))))
+    assert np.trapezoid(values, grid[:, 0]) == pytest.approx(1.0, abs=1e-6)
+    mean = np.trapezoid(values * grid[:, 0], grid[:, 0])
+    variance = np.trapezoid(values * (grid[:, 0] - mean) ** 2, grid[:, 0])
+    share = density.share
+    assert mean == pytest.approx(share @ residual[:, 0], abs=1e-6)
+    assert variance == pytest.approx(share @ (residual[:, 0] - mean) ** 2, rel=0.01)
+
+
+def test_with_locality_it_still_integrates_to_one():
+    rng = np.random.default_rng(5)
+    phi = rng.uniform(-2, 2, (600, 1))
+    residual = np.where(phi > 0, rng.choice([-1.0, 1.0], (600, 1)), 0.0) + 0.1 * rng.standard_normal((600, 1))
+    density = ResidualDensity(residual, phi, np.ones(600))
+    assert density.locality < np.inf
+    assert density.width < 0.5
+    grid = np.linspace(-6, 6, 6001)[:, None]
+    for place in (-1.0, 1.5):
+        values = np.exp(density.log_density(grid, np.full_like(grid, place)))
+        assert np.trapezoid(values, grid[:, 0]) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_h_of_one_is_the_gaussian():
+    rng = np.random.default_rng(6)
+    residual = rng.normal(1.0, 2.0, (500, 1))
+    density = ResidualDensity(residual, np.zeros((500, 1)), np.ones(500))
+    assert density.width == 1.0
+    query = rng.standard_normal((5, 1))
+    gaussian = stats.norm(residual.mean(), residual.std(ddof=1))
+    assert density.log_density(query, np.zeros((5, 1))) == pytest.approx(gaussian.logpdf(query[:, 0]), abs=1e-8)
+
+
+def test_correlations_are_kept_and_those_of_noise_are_not():
+    rng = np.random.default_rng(6)
+    residual = rng.multivariate_normal([1.0, -2.0], [[2.0, 0.9], [0.9, 1.0]], 500)
+    density = ResidualDensity(residual, np.zeros((500, 1)), np.ones(500))
+    gaussian = stats.multivariate_normal(residual.mean(axis=0), np.cov(residual.T))
+    query = residual[:50]  # correlations of this size are pulled in by a per cent or less
+    assert density.log_density(query, np.zeros((50, 1))) == pytest.approx(gaussian.logpdf(query), abs=0.05)
+    noise = rng.standard_normal((500, 2))
+    alone = [ResidualDensity(noise[:, [j]], np.zeros((500, 1)), np.ones(500)) for j in range(2)]
+    apart = sum(one.log_density(noise[:, [j]], np.zeros((500, 1))) for j, one in enumerate(alone))
+    together = ResidualDensity(noise, np.zeros((500, 1)), np.ones(500)).log_density(noise, np.zeros((500, 1)))
+    assert together == pytest.approx(apart, abs=1e-6)
+
+
+def test_closeness_does_not_look_at_the_outcome():
+    """A simulation whose noise carried it onto the observation is no closer than its twin."""
+    rng = np.random.default_rng(7)
+    phi = rng.uniform(-2, 2, (400, 1))
+    x = phi + 0.5 * rng.standard_normal((400, 1))
+    weights = closeness(phi, x, np.array([[0.0]]), rng)
+    noise = (x - phi)[:, 0]
+    near = weights > 0.5
+    assert abs(np.corrcoef(np.abs(x[near, 0]), weights[near])[0, 1]) < 0.75 * abs(
+        np.corrcoef(np.abs(phi[near, 0]), weights[near])[0, 1]
+    )
+    assert np.average(noise**2, weights=weights) == pytest.approx(0.25, rel=0.1)
+
+
+def test_columns_find_the_scale_of_even_noise():
+    rng = np.random.default_rng(8)
+    phi = rng.uniform(-1, 1, (400, 1))
+    mean = np.exp(3.0 + phi[:, 0])
+    x = np.column_stack(
+        [rng.poisson(mean), mean * rng.gamma(20.0, 0.05, 400), mean + rng.standard_normal(400), -mean]
+    ).astype(float)
+    columns = Columns.chosen(x, phi, np.ones(400))
+    assert columns.shape[1:].tolist() == [0.0, 1.0, 1.0]
+    assert columns.shape[0] == 0.5
+    step = 1e-5
+    slope = (columns.apply(x + step) - columns.apply(x)) / step
+    assert columns.log_slopes(x) == pytest.approx(np.log(np.maximum(slope, 1e-12)), abs=1e-3)
+
+
+def test_the_likelihood_is_a_density_of_the_data_in_their_own_units():
+    rng = np.random.default_rng(9)
+    phi = rng.standard_normal((300, 1))
+    x = 5.0 * np.exp(0.3 * phi + 0.2 * rng.standard_normal((300, 1)))
+    query = np.array([[0.4]])
+    grid = np.linspace(3.0, 10.0, 6)
+    truth = stats.lognorm(0.2, scale=5.0 * np.exp(0.12)).pdf(grid)
+    values = [
+        np.exp(likelihood_at(phi, x, np.array([[y]]), summary="none", rng=rng).log_density(query)[0]) for y in grid
+    ]
+    assert np.abs(np.array(values) - truth).max() < 0.1 * truth.max()
+
+
+def test_scale_is_found_where_noise_changes():
+    rng = np.random.default_rng(10)
+    phi = rng.uniform(-1, 1, (500, 1))
+    x = phi + np.exp(phi) * 0.3 * rng.standard_normal((500, 1))
+    fitted = ShiftedLikelihood(phi, x, np.array([[0.0]]), np.ones(500))
+    assert fitted.scaled.tolist() == [True]
+    even = ShiftedLikelihood(phi, phi + 0.3 * rng.standard_normal((500, 1)), np.array([[0.0]]), np.ones(500))
+    assert even.scaled.tolist() == [False]
+
+
+def gaussian_problem(n=400, seed=0):
+    prior = Prior({"a": stats.norm(0, 1), "b": stats.norm(0, 1)})
+    rng = np.random.default_rng(seed)
+    theta = prior.sample(n, rng)
+    return prior, Simulations(theta, theta + 0.5 * rng.standard_normal((n, 2)))
+
+
+def test_a_conjugate_posterior_is_recovered():
+    prior, sims = gaussian_problem()
+    observed = np.array([1.0, -0.5])
+    posterior = ResidualLikelihood(seed=0).fit(sims, prior).posterior(observed)
+    assert posterior.mean() == pytest.approx(0.8 * observed, abs=0.08)
+    assert posterior.std() == pytest.approx(np.sqrt(0.2) * np.ones(2), rel=0.12)
+    exact = stats.norm(0, np.sqrt(1.25)).logpdf(observed).sum()
+    assert posterior.log_evidence == pytest.approx(exact, abs=0.25)
+    assert posterior.effective > 100
+    proposed = posterior.propose(1000, seed=1)
+    assert (proposed.std(axis=0) > 1.1 * posterior.std()).all()
+
+
+def test_exponential_gamma_beats_the_published_distance():
+    prior = Prior({"rate": stats.gamma(2)})
+    grid = np.linspace(0, 3.5, 351)
+    truth = stats.gamma(17, scale=1 / 9.890968).pdf(grid)
+    distances = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        theta = prior.sample(100, rng)
+        x = rng.exponential(1 / theta, (100, 15)).mean(axis=1, keepdims=True)
+        posterior = ResidualLikelihood(seed=seed).fit(Simulations(theta, x), prior).posterior([0.5927312618509876])
+        distances.append(0.5 * np.trapezoid(np.abs(stats.gaussian_kde(posterior.samples[:, 0])(grid) - truth), grid))
+    assert np.mean(distances) < 0.11
+
+
+def test_failed_simulations_are_part_of_the_likelihood():
+    """Half of the parameters never give data: the posterior leaves them."""
+    prior = Prior({"a": stats.uniform(-1, 2)})
+    rng = np.random.default_rng(0)
+    theta = prior.sample(400, rng)
+    x = np.abs(theta) + 0.3 * rng.standard_normal((400, 1))
+    x[theta[:, 0] > 0] = np.nan
+    method = ResidualLikelihood(seed=0).fit(Simulations(theta, x), prior)
+    with pytest.warns(PosteriorWarning, match="simulations failed"):
+        posterior = method.posterior([0.5])
+    assert np.mean(posterior.samples[:, 0] > 0.1) < 0.05
+
+
+@pytest.mark.parametrize("summary", ["none", "learned"])
+def test_many_columns_with_and_without_learned_summaries(summary):
+    """Twelve noisy copies of one parameter: the posterior is that of their mean."""
+    prior = Prior({"a": stats.norm(0, 1)})
+    rng = np.random.default_rng(0)
+    theta = prior.sample(400, rng)
+    x = theta + rng.standard_normal((400, 12))
+    observed = np.full(12, 0.8) + np.tile([0.5, -0.5], 6)
+    posterior = ResidualLikelihood(seed=0, summary=summary).fit(Simulations(theta, x), prior).posterior(observed)
+    assert posterior.mean()[0] == pytest.approx(0.8 * 12 / 13, abs=0.12)
+    assert posterior.std()[0] == pytest.approx(np.sqrt(1 / 13), rel=0.2)
+
+
+def test_the_same_seed_gives_the_same_posterior():
+    prior, sims = gaussian_problem(100)
+    draws = [ResidualLikelihood(seed=3).fit(sims, prior).posterior([0.2, 0.1]).sample(50) for _ in range(2)]
+    assert np.array_equal(*draws)
+
+
+def test_out_of_time_and_few_simulations_are_said():
+    prior, sims = gaussian_problem(40)
+    method = ResidualLikelihood(time_limit=0.0).fit(sims, prior)
+    with pytest.warns(PosteriorWarning) as told:
+        method.posterior([0.2, 0.1])
+    text = " ".join(str(warning.message) for warning in told)
+    assert "ran out of time" in text
+    assert "simulations close to the observation" in text
+
+
+def test_data_that_never_change_are_refused():
+    prior = Prior({"a": stats.norm(0, 1)})
+    theta = prior.sample(50, 0)
+    with pytest.raises(ValueError, match="same data"):
+        ResidualLikelihood().fit(Simulations(theta, np.ones((50, 2))), prior).posterior([1.0, 1.0])
+
+
+def test_summaries_are_learned_where_they_tell_more_and_guarded():
+    """Nine columns that are noisy, bent copies of one parameter; far parameters give data unlike any near ones."""
+    rng = np.random.default_rng(11)
+    phi = rng.uniform(-3, 3, (400, 1))
+    x = np.concatenate([np.sinh(phi) + 3.0 * rng.standard_normal((400, 1)) for _ in range(9)], axis=1)
+    observed = np.full((1, 9), np.sinh(1.0))
+    fitted = {name: likelihood_at(phi, x, observed, summary=name, rng=rng) for name in ("none", "learned", "auto")}
+    assert fitted["none"].observed.shape == (1, 9)
+    assert fitted["learned"].observed.shape == (1, 1)
+    weights = np.ones(400)
+    tells = {name: one.information(weights) for name, one in fitted.items()}
+    assert tells["auto"] == pytest.approx(max(tells["none"], tells["learned"]), abs=0.11)
+    guarded = fitted["learned"]
+    far = np.array([[-3.0]])
+    before = guarded.log_density(far)[0]
+    guarded.guard_by(fitted["none"], phi)
+    assert guarded.log_density(np.array([[1.0]]))[0] > before
+    assert guarded.log_density(far)[0] < before

@@ -1,0 +1,469 @@
+"""Running simulators: the same results however they run, and failures that are kept with their reasons."""
+
+import os
+import sys
+import threading
+import time
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from decond.lfi.prior import Prior
+from decond.lfi.simulate import simulate
+from decond.lfi.store import SimulationStore, SimulationWarning, drawn_parameters
+
+
+@pytest.fixture(scope="module")
+def prior():
+    return Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
+
+
+def simulator(theta, rng):
+    return theta + rng.normal(size=2)
+
+
+def local_copy():
+    """Return a simulator that is pickled by value: worker processes cannot import the tests."""
+
+    def simulator(theta, rng):
+        return theta + rng.normal(size=2)
+
+    return simulator
+
+
+def same(one, two):
+    np.testing.assert_array_equal(one.theta, two.theta)
+    np.testing.assert_array_equal(one.x, two.x)
+    assert one.reasons.tolist() == two.reasons.tolist()
+
+
+# ---- the same results ----------------------------------------------------------------------------------------
+
+
+def test_parameters_are_draws_from_the_prior(prior):
+    sims = simulate(simulator, prior, 400, seed=3)
+    np.testing.assert_array_equal(sims.theta, drawn_parameters(prior, 3, "0", 400))
+    assert stats.kstest(sims.theta[:, 0], stats.gamma(2).cdf).pvalue > 0.01
+    assert stats.kstest(sims.theta[:, 1], stats.uniform(0, 1).cdf).pvalue > 0.01
+    assert stats.kstest((sims.x - sims.theta).ravel(), stats.norm().cdf).pvalue > 0.01
+    assert sims.names == ("rate", "share")
+
+
+def test_results_do_not_depend_on_where_they_run(prior):
+    alone = simulate(simulator, prior, 20)
+    same(alone, simulate(local_copy(), prior, 20, n_jobs=2))
+    with joblib.parallel_config("threading", n_jobs=3):
+        same(alone, simulate(simulator, prior, 20))
+    with joblib.parallel_config("sequential"):
+        same(alone, simulate(simulator, prior, 20))
+
+
+def test_backends_that_return_lists_work_too(prior, tmp_path, monkeypatch):
+    alone = simulate(simulator, prior, 20)
+    threads = joblib._parallel_backends.ThreadingBackend
+    monkeypatch.setattr(threads, "supports_return_generator", False)
+    with joblib.parallel_config("threading", n_jobs=2):
+        same(alone, simulate(simulator, prior, 20, store=tmp_path / "runs.sqlite"))
+
+
+def test_seed_and_round_change_everything(prior):
+    first = simulate(simulator, prior, 10)
+    for other in (simulate(simulator, prior, 10, seed=1), simulate(simulator, prior, 10, round=2)):
+        assert not np.isin(first.theta, other.theta).any()
+        assert not np.isclose(first.x - first.theta, other.x - other.theta).any()
+    same(first, simulate(simulator, prior, 10, seed=None))
+    same(*(simulate(simulator, prior, 10, seed=np.random.default_rng(5)) for _ in range(2)))
+
+
+def test_more_simulations_begin_with_the_same_ones(prior):
+    few, many = simulate(simulator, prior, 7), simulate(simulator, prior, 130)
+    np.testing.assert_array_equal(few.x, many.x[:7])
+
+
+def test_resuming_with_more_runs_only_the_others(prior, tmp_path):
+    runs = []
+
+    def counted(theta, rng):
+        runs.append(theta)
+        return simulator(theta, rng)
+
+    path = tmp_path / "runs.sqlite"
+    simulate(counted, prior, 10, store=path)
+    assert len(runs) == 10
+    more = simulate(counted, prior, 25, store=path)
+    assert len(runs) == 25
+    same(more, simulate(simulator, prior, 25))
+    assert len(simulate(counted, prior, 5, store=path)) == 5
+    assert len(runs) == 25
+
+
+# ---- batches -------------------------------------------------------------------------------------------------
+
+
+def batch_simulator(theta, rng):
+    return theta + rng.normal(size=theta.shape)
+
+
+def test_batches_do_not_depend_on_how_many_follow(prior, tmp_path):
+    sizes = []
+
+    def counted(theta, rng):
+        sizes.append(len(theta))
+        return batch_simulator(theta, rng)
+
+    path = tmp_path / "runs.sqlite"
+    few = simulate(counted, prior, 130, store=path, batched=True)
+    assert (len(few), sizes) == (130, [100, 100])
+    many = simulate(counted, prior, 250, store=path, batched=True)
+    assert sizes == [100, 100, 100]
+    np.testing.assert_array_equal(few.x, many.x[:130])
+    same(many, simulate(batch_simulator, prior, 250, batched=True))
+    with joblib.parallel_config("threading", n_jobs=2):
+        same(many, simulate(batch_simulator, prior, 250, batched=True))
+
+
+def test_a_longer_proposal_gets_new_random_numbers(prior, tmp_path):
+    def noise(theta, rng):
+        return rng.normal(size=(len(theta), 1))
+
+    theta = np.tile([1.0, 0.5], (60, 1))
+    path = tmp_path / "runs.sqlite"
+    first = simulate(noise, prior, store=path, batched=True, proposal=theta[:30])
+    both = simulate(noise, prior, store=path, batched=True, proposal=theta)
+    np.testing.assert_array_equal(both.x[:30], first.x)
+    assert len(np.unique(both.x)) == 60
+
+
+def test_one_bad_row_does_not_take_its_batch_along(prior):
+    def touchy(theta, rng):
+        if (theta[:, 1] < 0.1).any():
+            raise FloatingPointError("share too small")
+        return theta[:, :1]
+
+    sims = simulate(touchy, prior, 150, batched=True)
+    np.testing.assert_array_equal(sims.valid, sims.theta[:, 1] >= 0.1)
+    assert set(sims.failures) == {"FloatingPointError: share too small"}
+
+
+def test_batches_may_be_frames(prior):
+    def framed(theta, rng):
+        return pd.DataFrame({"sum": theta.sum(axis=1), "difference": theta[:, 0] - theta[:, 1]})
+
+    sims = simulate(framed, prior, 4, batched=True)
+    np.testing.assert_array_equal(sims.x[:, 0], sims.theta.sum(axis=1))
+
+
+def test_batches_of_the_wrong_length_are_failures(prior):
+    with pytest.raises(
+        RuntimeError, match="all 3 simulations failed: 3 × ValueError: returned 2 rows for a batch of 1"
+    ):
+        simulate(lambda theta, rng: np.zeros((2, 1)), prior, 3, batched=True)
+
+
+# ---- proposals -----------------------------------------------------------------------------------------------
+
+
+def test_proposals_are_run_as_given(prior):
+    theta = np.array([[1.0, 0.5], [2.0, 0.25]])
+    sims = simulate(lambda theta, rng: theta, prior, proposal=theta)
+    np.testing.assert_array_equal(sims.theta, theta)
+    np.testing.assert_array_equal(sims.x, theta)
+    with pytest.raises(ValueError, match="n is 3 but proposal has 2 rows"):
+        simulate(simulator, prior, 3, proposal=theta)
+    with pytest.raises(
+        ValueError, match=r"1 row\(s\) of proposal lie outside the prior's support, the first at row 1"
+    ):
+        simulate(simulator, prior, proposal=[[1.0, 0.5], [1.0, 1.5]])
+    with pytest.raises(ValueError, match="proposal has 3 column"):
+        simulate(simulator, prior, proposal=[[1.0, 0.5, 2.0]])
+
+
+# ---- failures ------------------------------------------------------------------------------------------------
+
+
+def moody(theta, rng):
+    """Do, by the share, each of the things that can go wrong."""
+    share = 2.0 * theta[1]
+    if share < 0.1:
+        raise ValueError("share\ntoo small")
+    if share < 0.2:
+        return [np.nan, 1.0]
+    if share < 0.3:
+        return [1.0, 2.0, 3.0]
+    if share < 0.35:
+        return None
+    if share < 0.4:
+        return [[1.0, 2.0]]
+    if share < 0.45:
+        return ["many", "few"]
+    if share < 0.47:
+        return [[1.0], [2.0, 3.0]]
+    if share < 0.5:
+        return []
+    if share < 0.55:
+        sys.exit(3)
+    return [theta[0], 0.0]
+
+
+def test_every_failure_is_kept_with_its_reason(prior):
+    sims = simulate(moody, prior, 200)
+    share = 2.0 * sims.theta[:, 1]
+    np.testing.assert_array_equal(sims.valid, share >= 0.55)
+    assert np.isnan(sims.x[~sims.valid]).all()
+    expected = {
+        0.0: "ValueError: share too small",
+        0.1: "returned NaN or infinity",
+        0.2: "returned 3 values where most returned 2",
+        0.3: "returned None",
+        0.35: "returned shape (1, 2); summaries are flat (give summarize=... for raw data)",
+        0.4: "returned values of type <U4; numbers are needed",
+        0.45: "returned list that is no array of numbers",
+        0.47: "returned an empty array",
+        0.5: "SystemExit: 3",
+    }
+    starts = np.array(list(expected))
+    for value, reason in zip(share, sims.reasons, strict=True):
+        if value < 0.55:
+            assert reason == expected[starts[starts <= value][-1]]
+
+
+def test_a_warning_says_how_few_are_valid(prior):
+    def rarely(theta, rng):
+        return theta if theta[1] < 0.2 else [np.inf, 0.0]
+
+    with pytest.warns(SimulationWarning, match=r"only \d+ of 100 simulations are valid \(P\(valid\) = 0\.\d+"):
+        sims = simulate(rarely, prior, 100)
+    assert sims.failures == {"returned NaN or infinity": sims.n_failed}
+
+
+def test_when_all_fail_it_is_an_error_that_says_why(prior, tmp_path):
+    def broken(theta, rng):
+        raise OSError("no licence")
+
+    path = tmp_path / "runs.sqlite"
+    with pytest.raises(RuntimeError, match="all 5 simulations failed: 5 × OSError: no licence"):
+        simulate(broken, prior, 5, store=path)
+    with SimulationStore(path) as store:
+        assert store.counts()["failed"] == 5
+
+
+def test_the_length_of_most_counts_whichever_finishes_first(prior, tmp_path):
+    def uneven(theta, rng):
+        return np.ones(2) if theta[1] < 0.7 else np.ones(3)
+
+    sims = simulate(uneven, prior, 50)
+    np.testing.assert_array_equal(sims.valid, sims.theta[:, 1] < 0.7)
+
+
+def test_simulators_may_change_what_they_are_given(prior):
+    def careless(theta, rng):
+        theta[:] = -1.0
+        return theta
+
+    np.testing.assert_array_equal(simulate(careless, prior, 3).theta, drawn_parameters(prior, 0, "0", 3))
+
+
+# ---- summaries of raw data -----------------------------------------------------------------------------------
+
+
+def test_raw_data_are_kept_beside_their_summaries(prior, tmp_path):
+    def raw(theta, rng):
+        return rng.normal(theta[0], size=(4, 3))
+
+    def summarize(data):
+        if data.max() > 6.0:
+            raise OverflowError("too large")
+        return data.mean(axis=0)
+
+    sims = simulate(raw, prior, 60, summarize=summarize)
+    assert sims.raw.shape == (60, 4, 3)
+    assert set(sims.failures) == {"summarize: OverflowError: too large"}
+    np.testing.assert_array_equal(sims.x[sims.valid], sims.raw[sims.valid].mean(axis=1))
+    assert np.isfinite(sims.raw).all()  # also where the summaries failed
+    batches = simulate(
+        lambda theta, rng: rng.normal(size=(len(theta), 4, 3)), prior, 5, batched=True, summarize=np.ravel
+    )
+    np.testing.assert_array_equal(batches.raw.reshape(5, 12), batches.x)
+
+
+def test_raw_data_of_different_shapes_are_kept_as_they_are(prior):
+    sims = simulate(lambda theta, rng: np.arange(rng.integers(2, 9)), prior, 20, summarize=np.mean)
+    assert sims.raw.dtype == object
+    np.testing.assert_array_equal([np.mean(raw) for raw in sims.raw], sims.x[:, 0])
+
+
+# ---- limits on time ------------------------------------------------------------------------------------------
+
+
+def test_simulators_that_hang_or_crash_are_ended(prior, tmp_path):
+    def wild(theta, rng):
+        import ctypes
+        import os
+        import subprocess
+        import time
+
+        if theta[0] == 1.0:
+            while True:
+                pass
+        if theta[0] == 2.0:  # code that holds the interpreter's lock and never comes back to it
+            ctypes.PyDLL(None).sleep(60)
+        if theta[0] == 3.0:
+            os.kill(os.getpid(), 11)
+        if theta[0] == 4.0:
+            os._exit(7)
+        if theta[0] == 5.0:
+            child = subprocess.Popen(["sleep", "60"])
+            (tmp_path / "child").write_text(str(child.pid))
+            child.wait()
+        if theta[0] == 6.0:
+            time.sleep(0.05)
+            print("not an answer")
+            os.system("echo not an answer either")
+        return [theta[0], rng.normal(), os.getpid()]
+
+    theta = np.array([[i, 0.5] for i in (7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 9.0, 10.0)])
+    start = time.perf_counter()
+    sims = simulate(wild, prior, proposal=theta, timeout=0.8)
+    assert time.perf_counter() - start < 40.0
+    limit = "took longer than 0.8 s"
+    died = ["its process was ended by SIGSEGV", "its process ended with exit code 7"]
+    assert sims.reasons.tolist() == ["", limit, limit, *died, limit, "", "", "", ""]
+    unlimited = simulate(wild, prior, proposal=theta[[0]])
+    np.testing.assert_array_equal(sims.x[0, :2], unlimited.x[0, :2])
+    assert ended(int((tmp_path / "child").read_text()))  # what it had started was ended too
+    assert ended(int(sims.x[-1, 2]))
+
+
+def ended(pid):
+    """Wait until a process is gone, or give up."""
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_limits_hold_in_worker_processes_and_threads(prior):
+    def slow(theta, rng):
+        import time
+
+        time.sleep(0.0 if theta[1] < 0.9 else 30.0)
+        return theta + rng.normal(size=2)
+
+    theta = np.column_stack([np.linspace(1, 2, 8), np.tile([0.5, 0.5, 0.5, 0.95], 2)])
+    settings = {"proposal": theta, "timeout": 0.5}
+    alone = simulate(slow, prior, **settings)
+    assert alone.failures == {"took longer than 0.5 s": 2}
+    same(alone, simulate(slow, prior, **settings, n_jobs=2))
+    with joblib.parallel_config("threading", n_jobs=2):
+        same(alone, simulate(slow, prior, **settings))
+
+
+def test_a_simulator_that_cannot_travel_is_refused(prior):
+    lock = threading.Lock()
+
+    def guarded(theta, rng):
+        with lock:
+            return theta
+
+    with pytest.raises(RuntimeError, match=r"cannot be sent to another process: .*use n_jobs=1 without timeout"):
+        simulate(guarded, prior, 2, timeout=1.0)
+    with pytest.raises(RuntimeError, match=r"^the simulator cannot be sent to another process"):
+        simulate(guarded, prior, 2, n_jobs=2)
+    assert len(simulate(guarded, prior, 2)) == 2
+
+
+def test_a_simulator_that_cannot_be_unpacked_is_refused(prior):
+    class Stubborn:
+        def __call__(self, theta, rng):
+            return theta
+
+        def __reduce__(self):
+            return int, ("no number",)
+
+    with pytest.raises(RuntimeError, match="cannot be run in a process of its own, which timeout needs: ValueError"):
+        simulate(Stubborn(), prior, 2, timeout=1.0)
+    with pytest.raises(RuntimeError, match="could not be loaded in a worker process"):
+        simulate(Stubborn(), prior, 2, n_jobs=2)
+
+
+def test_a_batch_that_hangs_is_run_row_by_row(prior):
+    def slow(theta, rng):
+        import time
+
+        time.sleep(30.0 if (theta[:, 1] > 0.9).any() else 0.0)
+        return theta
+
+    theta = np.column_stack([np.linspace(1, 2, 4), [0.5, 0.95, 0.5, 0.5]])
+    sims = simulate(slow, prior, proposal=theta, batched=True, timeout=0.5)
+    assert sims.reasons.tolist() == ["", "took longer than 0.5 s", "", ""]
+
+
+def test_a_worker_that_crashes_is_explained(prior):
+    def crash(theta, rng):
+        import os
+
+        os._exit(3)
+
+    with pytest.raises(RuntimeError, match=r"a worker process died.*With timeout="):
+        simulate(crash, prior, 4, n_jobs=2)
+
+
+# ---- interruption and progress -------------------------------------------------------------------------------
+
+
+def test_an_interrupt_keeps_what_is_finished_and_opens_the_rest(prior, tmp_path):
+    path = tmp_path / "runs.sqlite"
+    runs = []
+
+    def interrupted(theta, rng):
+        runs.append(theta)
+        if len(runs) == 6:
+            raise KeyboardInterrupt
+        return simulator(theta, rng)
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(interrupted, prior, 10, store=path)
+    with SimulationStore(path) as store:
+        assert store.counts() == {"open": 5, "running": 0, "asked": 0, "done": 5, "failed": 0}
+    same(simulate(interrupted, prior, 10, store=path), simulate(simulator, prior, 10))
+    assert len(runs) == 11
+
+
+def test_it_is_silent_unless_asked(prior, capfd):
+    simulate(simulator, prior, 3)
+    assert capfd.readouterr() == ("", "")
+    simulate(lambda theta, rng: theta if theta[1] > 0.2 else None, prior, 10, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "10/10" in err
+    assert "failed" in err
+
+
+# ---- the door ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n is 0"),
+        ({"n": None}, ValueError, "n is None"),
+        ({"simulator": "model"}, TypeError, r"simulator is 'model'; give a function, simulator\(theta, rng\)"),
+        ({"simulator": lambda theta: theta}, TypeError, r"cannot be called as simulator\(theta, rng\)"),
+        ({"summarize": lambda a, b: a}, TypeError, r"cannot be called as summarize\(raw\)"),
+        ({"seed": -1}, ValueError, "seed is -1"),
+        ({"seed": 1.5}, ValueError, "seed is 1.5"),
+        ({"timeout": 0}, ValueError, "timeout is 0"),
+        ({"n_jobs": 0}, ValueError, "n_jobs is 0"),
+        ({"prior": {"rate": 1}}, TypeError, "give a Prior"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_runs(prior, arguments, error, message):
+    given = {"simulator": simulator, "prior": prior, "n": 3} | arguments
+    with pytest.raises(error, match=message):
+        simulate(given.pop("simulator"), given.pop("prior"), given.pop("n"), **given)

@@ -1,0 +1,404 @@
+"""The simulation store: results from elsewhere, reading, and files that are not what they should be."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from decond.lfi.claims import Claimant
+from decond.lfi.database import APPLICATION
+from decond.lfi.execution import Result
+from decond.lfi.prior import Prior
+from decond.lfi.simulate import simulate
+from decond.lfi.store import Plan, SimulationStore, SimulationWarning, StoreError, drawn_parameters
+
+
+@pytest.fixture
+def prior():
+    return Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs.sqlite"
+
+
+@pytest.fixture
+def store(path, prior):
+    with SimulationStore(path, prior) as opened:
+        yield opened
+
+
+def double(theta, rng):
+    return 2.0 * theta
+
+
+# ---- ask and tell --------------------------------------------------------------------------------------------
+
+
+def test_results_made_elsewhere_come_back_as_told(store, prior):
+    theta = store.ask(4)
+    assert prior.contains(theta).all()
+    store.tell(theta[2:], [[1.0, 2.0], [np.nan, 1.0]])
+    store.tell(theta[:2], [None, [3.0, 4.0]], reasons=["the machine was down", ""])
+    sims = store.simulations()
+    np.testing.assert_array_equal(sims.theta, theta)
+    np.testing.assert_array_equal(sims.valid, [False, True, True, False])
+    np.testing.assert_array_equal(sims.x[1:3], [[3.0, 4.0], [1.0, 2.0]])
+    assert sims.reasons.tolist() == ["the machine was down", "", "", "returned NaN or infinity"]
+    assert sims.names == ("rate", "share")
+
+
+def test_asking_again_gives_other_parameters_also_in_another_session(path, prior):
+    with SimulationStore(path, prior) as store:
+        first = store.ask(150)
+    with SimulationStore(path, prior) as store:
+        second = store.ask(3)
+    np.testing.assert_array_equal(np.concatenate([first, second]), drawn_parameters(prior, 0, "asked", 153))
+    assert len(np.unique(np.concatenate([first, second]), axis=0)) == 153
+
+
+def test_rows_are_told_by_id(store):
+    theta = store.ask(3)
+    pending = store.pending()
+    assert list(pending.columns) == ["rate", "share"]
+    np.testing.assert_array_equal(pending.to_numpy(), theta)
+    store.tell(pending.index[[2, 0]], pd.DataFrame({"a": [30.0, 10.0]}))
+    np.testing.assert_array_equal(store.simulations().x, [[10.0], [30.0]])
+    assert store.pending().index.tolist() == [pending.index[1]]
+
+
+def test_one_parameter_may_be_told_as_a_flat_array(path):
+    with SimulationStore(path, Prior({"rate": stats.gamma(2)})) as store:
+        theta = store.ask(3)
+        store.tell(theta[:, 0], [1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(store.simulations().x[:, 0], [1.0, 2.0, 3.0])
+
+
+def test_a_refused_call_records_nothing(store):
+    theta = store.ask(2)
+    with pytest.raises(ValueError, match="not asked for"):
+        store.tell(np.vstack([theta[0], [9.0, 0.5]]), [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="told twice in one call"):
+        store.tell(theta[[0, 0]], [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="x has 1 rows but the rows told has 2"):
+        store.tell(theta, [[1.0]])
+    with pytest.raises(ValueError, match=r"give finite rows \(n, 2\) of the parameters rate, share"):
+        store.tell([[1.0, 2.0, 3.0]], [[1.0]])
+    assert store.counts()["asked"] == 2
+    store.tell(theta, [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="told already"):
+        store.tell(theta[:1], [[5.0]])
+    np.testing.assert_array_equal(store.simulations().x, [[1.0], [2.0]])
+
+
+def test_simulations_that_exist_already_are_added(store):
+    store.add([[1.0, 0.5], [2.0, 0.25]], [[1.0], [np.inf]])
+    store.add([[3.0, 0.75]], [[3.0]])
+    sims = store.simulations("added")
+    np.testing.assert_array_equal(sims.theta[:, 0], [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(sims.valid, [True, False, True])
+
+
+def test_ask_needs_the_prior(path, prior):
+    with pytest.raises(StoreError, match="is new; give the prior"):
+        SimulationStore(path)
+    SimulationStore(path, prior).close()
+    with SimulationStore(path) as store, pytest.raises(StoreError, match="open the store with it"):
+        store.ask(1)
+
+
+# ---- reading -------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_read_together_or_apart(store, prior):
+    simulate(double, prior, 3, store=store)
+    simulate(double, prior, store=store, proposal=[[1.0, 0.5], [2.0, 0.5]])
+    store.add([[4.0, 0.5]], [[8.0, 1.0]])
+    simulate(double, prior, 5, store=store)  # the first round grows after others were made
+    assert len(store.simulations()) == 8
+    assert len(store.simulations(0)) == 5
+    np.testing.assert_array_equal(store.simulations(1).x, [[2.0, 1.0], [4.0, 1.0]])
+    np.testing.assert_array_equal(store.parameters(1), [[1.0, 0.5], [2.0, 0.5]])
+    assert store.parameters("no such round") is None
+    assert store.frame()["round"].tolist() == ["0"] * 5 + ["1"] * 2 + ["added"]
+    with pytest.raises(StoreError, match="no finished simulations in round 7"):
+        store.simulations(7)
+
+
+def test_the_frame_names_everything(store):
+    assert store.frame().empty
+    store.add([[1.0, 0.5], [2.0, 0.5]], [[1.0, 2.0], [np.nan, 2.0]])
+    frame = store.frame()
+    assert list(frame.columns) == ["rate", "share", "x1", "x2", "valid", "reason", "round", "seconds"]
+    assert frame["valid"].tolist() == [True, False]
+    assert frame.index.name == "id"
+
+
+def test_it_shows_what_it_holds(store):
+    assert repr(store).endswith("runs.sqlite': empty)")
+    store.ask(2)
+    store.add([[1.0, 0.5]], [[1.0]])
+    assert repr(store).endswith("2 asked, 1 done)")
+    with pytest.raises(StoreError, match="no finished simulations in round 0 yet"):
+        store.simulations(0)
+
+
+# ---- another question ----------------------------------------------------------------------------------------
+
+
+def test_other_parameters_are_refused(path, prior):
+    SimulationStore(path, prior).close()
+    other = Prior({"rate": stats.gamma(2), "size": stats.uniform(0, 1)})
+    with pytest.raises(StoreError, match="the parameters rate, share, but the prior has rate, size"):
+        SimulationStore(path, other)
+    with SimulationStore(path) as store, pytest.raises(StoreError, match="the prior has rate, size"):
+        simulate(double, other, 2, store=store)
+
+
+def test_what_does_not_belong_together_is_not_mixed(path, prior):
+    simulate(double, prior, 3, store=path)
+    with pytest.raises(StoreError, match="round 0 made with seed = 0, and now seed = 1"):
+        simulate(double, prior, 3, store=path, seed=1)
+    with pytest.raises(StoreError, match="batched = False, and now batched = True"):
+        simulate(double, prior, 3, store=path, batched=True)
+    with pytest.raises(StoreError, match="parameters from the prior, and now it is the other way round"):
+        simulate(double, prior, store=path, proposal=[[1.0, 0.5]], round=0)
+    wider = Prior({"rate": stats.gamma(3), "share": stats.uniform(0, 1)})
+    with pytest.raises(StoreError, match=r"other parameters \(first at row 0\): it was filled from another prior"):
+        simulate(double, wider, 3, store=path)
+    with SimulationStore(path) as store:
+        assert store.counts() == {"open": 0, "running": 0, "asked": 0, "done": 3, "failed": 0}
+
+
+def test_another_simulator_is_mentioned(path, prior):
+    def triple(theta, rng):
+        return 3.0 * theta
+
+    before = simulate(double, prior, 3, store=path)
+    with pytest.warns(SimulationWarning, match="filled by the simulator double, and now .*triple is given"):
+        after = simulate(triple, prior, 3, store=path)
+    np.testing.assert_array_equal(before.x, after.x)
+
+
+# ---- hostile files -------------------------------------------------------------------------------------------
+
+
+def test_other_files_are_refused_and_left_alone(path, prior):
+    path.write_text("rate,share\n1,2\n" * 10)
+    content = path.read_bytes()
+    with pytest.raises(StoreError, match="is not a simulation store: it is no SQLite file"):
+        SimulationStore(path, prior)
+    assert path.read_bytes() == content
+
+
+def test_databases_of_other_programs_are_refused_and_left_alone(path, prior):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE photographs (name TEXT)")
+    connection.close()
+    content = path.read_bytes()
+    with pytest.raises(StoreError, match="a SQLite file of another program"):
+        SimulationStore(path, prior)
+    assert path.read_bytes() == content
+
+
+def test_newer_formats_are_refused(path, prior):
+    SimulationStore(path, prior).close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(StoreError, match=r"newer version of decond \(format 2; this one reads up to 1\)"):
+        SimulationStore(path, prior)
+
+
+def test_places_without_a_file_are_refused(tmp_path, prior):
+    with pytest.raises(StoreError, match="is a folder"):
+        SimulationStore(tmp_path, prior)
+    with pytest.raises(StoreError, match="a folder that does not exist"):
+        SimulationStore(tmp_path / "nowhere" / "runs.sqlite", prior)
+
+
+def test_an_empty_file_becomes_a_store(path, prior):
+    path.touch()
+    assert len(simulate(double, prior, 2, store=path)) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "overwritten"])
+def test_damage_is_reported(path, prior, damage):
+    simulate(double, prior, 500, store=path)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        if damage == "cut":
+            file.truncate(size // 2)
+        else:
+            file.seek(size // 3)
+            file.write(b"\xff" * (size // 3))
+    with pytest.raises(StoreError, match="is damaged"):
+        SimulationStore(path, prior)
+
+
+def test_a_row_of_the_wrong_length_is_damage(path, prior):
+    simulate(double, prior, 3, store=path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE simulations SET theta = x'00' WHERE row = 1")
+    connection.close()
+    with SimulationStore(path) as store, pytest.raises(StoreError, match="a row of parameters has the wrong length"):
+        store.simulations()
+
+
+def test_a_closed_store_says_so(path, prior):
+    store = SimulationStore(path, prior)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="was closed; open it again"):
+        store.counts()
+
+
+def test_a_store_that_another_process_holds_says_so(store, path, monkeypatch):
+    store.database._connection.execute("PRAGMA busy_timeout = 10")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="held by another process"):
+        store.ask(1)
+    other.execute("ROLLBACK")
+    other.close()
+    assert len(store.ask(1)) == 1
+
+
+def test_a_full_disk_is_reported_and_the_store_stays_usable(store):
+    pages = store.database.rows("PRAGMA page_count")[0][0]
+    store.database.rows(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="could not be used: database or disk is full"):
+        store.ask(5000)
+    store.database.rows("PRAGMA max_page_count = 1000000")
+    assert len(store.ask(2)) == 2
+    assert store.counts()["asked"] == 2
+
+
+# ---- second thoughts -----------------------------------------------------------------------------------------
+
+
+def test_failures_are_run_again_on_request(path, prior):
+    mended = False
+
+    def simulator(theta, rng):
+        if not mended and theta[1] < 0.3:
+            raise ZeroDivisionError("share too small")
+        return theta
+
+    before = simulate(simulator, prior, 30, store=path)
+    assert 0 < before.n_failed < 15
+    assert simulate(simulator, prior, 30, store=path).n_failed == before.n_failed
+    mended = True
+    with SimulationStore(path) as store:
+        assert store.retry_failures() == before.n_failed
+    after = simulate(simulator, prior, 30, store=path)
+    assert after.n_failed == 0
+    np.testing.assert_array_equal(after.x[before.valid], before.x[before.valid])
+
+
+def test_summaries_are_computed_again_from_raw_data(path, prior):
+    def raw(theta, rng):
+        return rng.normal(size=(3, 2))
+
+    simulate(raw, prior, 5, store=path, summarize=lambda data: data.mean(axis=0))
+    with SimulationStore(path) as store:
+        store.resummarize(lambda data: [data.max()])
+        sims = store.simulations()
+    np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=(1, 2)))
+
+
+# ---- claims --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def planned(store, prior):
+    store.plan("0", drawn_parameters(prior, 0, "0", 10), Plan(0))
+    return store
+
+
+def test_two_claimants_never_hold_the_same_row(planned):
+    one, two = Claimant(planned.database), Claimant(planned.database)
+    with one.at_work(), two.at_work():
+        taken = [row for claimant in (one, two) * 4 for row, _ in claimant.claim("0", 8, 1)]
+        assert taken == list(range(8))
+        one.release_dead()
+        assert one.claim("0", 8, 1) == []
+    assert planned.counts()["open"] == 10
+
+
+def test_the_claims_of_a_dead_process_are_taken_over(planned):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    alive = Claimant(planned.database)
+    with alive.at_work():
+        assert [row for row, _ in alive.claim("0", 10, 5)] == list(range(5))
+        with planned.database.transaction() as connection:
+            connection.execute("UPDATE workers SET pid = ?", (dead.pid,))  # as if it had been that process
+        dead.wait()
+        heir = Claimant(planned.database)
+        heir.release_dead()
+        assert heir.claim("0", 10, 1)[0][0] == 0
+
+
+def test_a_number_given_to_a_new_process_is_not_mistaken_for_the_old_one(planned):
+    old = Claimant(planned.database)
+    with old.at_work():
+        old.claim("0", 10, 10)
+        with planned.database.transaction() as connection:
+            connection.execute("UPDATE workers SET born = 'long ago', pid = ?", (os.getpid(),))
+        heir = Claimant(planned.database)
+        heir.release_dead()
+        assert len(heir.claim("0", 10, 10)) == 10
+
+
+def test_a_process_elsewhere_is_dead_when_it_is_silent(planned, monkeypatch):
+    far = Claimant(planned.database)
+    with far.at_work():
+        far.claim("0", 10, 10)
+        with planned.database.transaction() as connection:
+            connection.execute("UPDATE workers SET machine = 'elsewhere'")
+        heir = Claimant(planned.database)
+        heir.release_dead()
+        assert heir.claim("0", 10, 10) == []
+        with planned.database.transaction() as connection:
+            connection.execute("UPDATE workers SET beat = beat + 1")
+        monkeypatch.setattr("decond.lfi.claims.SILENCE", 0.0)
+        heir.release_dead()
+        assert heir.claim("0", 10, 10) == []
+        heir.release_dead()
+        assert len(heir.claim("0", 10, 10)) == 10
+
+
+def test_a_call_of_this_process_that_could_not_say_goodbye_is_dead(planned, monkeypatch):
+    lost = Claimant(planned.database)
+    with monkeypatch.context() as patch:
+        patch.setattr(lost, "_bury", lambda token: None)  # as when it is interrupted a second time
+        with lost.at_work():
+            lost.claim("0", 10, 10)
+    heir = Claimant(planned.database)
+    heir.release_dead()
+    assert len(heir.claim("0", 10, 10)) == 10
+
+
+def test_a_call_at_work_gives_signs_of_life(planned, monkeypatch):
+    monkeypatch.setattr("decond.lfi.claims.BEAT", 0.005)
+    with Claimant(planned.database).at_work():
+        for _ in range(1000):
+            if planned.database.rows("SELECT beat FROM workers") >= [(3,)]:
+                break
+            time.sleep(0.005)
+        assert planned.database.rows("SELECT beat FROM workers") >= [(3,)]
+    assert planned.database.rows("SELECT beat FROM workers") == []
+
+
+def test_a_late_result_does_not_replace_the_first(planned, prior):
+    planned.finish("0", [0], [Result(np.array([1.0]), None, "", 0.1)])
+    planned.finish("0", [0], [Result(np.array([2.0]), None, "", 0.1)])
+    np.testing.assert_array_equal(planned.simulations().x, [[1.0]])
