@@ -38,6 +38,7 @@ def run(
     figures: dict[str, Any] = {"benchmark": f"C2ST at {SIMULATIONS} simulations, {n_samples} v {n_samples} samples"}
     if tasks is None:
         return {**figures, "not run": "name the folder with the tasks' observations and references with --tasks"}
+    figures["beside"] = "published means over ten observations; ours over those named, which the same figure judges"
     for task in names:
         figures[f"{task}: published"] = PUBLISHED[task]
         for method in methods:

@@ -60,3 +60,11 @@ def test_bars_count_simulations_and_failures(written):
         assert 0 < bar["n_failed"] < 60
         assert len(bar["covered"]) == len(bar["intervals"]) == 4
         assert any("failed" in note for note in bar["notes"])
+
+
+def test_the_command_prints_both_panels(written):
+    from decond.cli.reproduce import _as_tables
+
+    tables = _as_tables(written[1])
+    assert [table.title for table in tables] == ["answers", "lotka volterra"]
+    assert [table.row_count for table in tables] == [1, 2]

@@ -2,13 +2,15 @@
 
 import time
 import warnings
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from decond import lfi
-from decond.lfi.inference import METHODS, method_named
+from decond.lfi.inference import METHODS, method_named, round_sizes
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
 
@@ -212,6 +214,141 @@ def test_wrong_input():
     with pytest.raises(ValueError, match="choose one of 'auto', 'residual'"):
         method_named("magic")
     with pytest.raises(ValueError, match="fewer than the 5 rounds"):
-        lfi.infer(gaussian, PRIOR, [1.0], 3, 5)
+        round_sizes(3, 5)
     with pytest.raises(ValueError, match="observed has 2 value"):
         lfi.infer(gaussian, PRIOR, [1.0, 2.0], 60)
+
+
+# ---- small budgets -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"k2abc"}))
+def test_a_small_budget_is_enough_or_refused_beforehand(name):
+    counted, calls = counting(gaussian)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        posterior = lfi.infer(counted, PRIOR, [1.0], 20, method=name)
+    assert len(posterior.simulations) <= 20
+    calls.clear()
+    with pytest.raises(ValueError, match=r"n_simulations is 11, but .* needs at least 1[23] simulations for 1 param"):
+        lfi.infer(counted, PRIOR, [1.0], 11, method=name)
+    assert not calls
+
+
+def test_ten_parameters_get_a_first_round_that_is_large_enough():
+    prior = lfi.Prior({f"p{i}": stats.norm() for i in range(10)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        posterior = lfi.infer(lambda theta, rng: theta + rng.standard_normal(10), prior, np.zeros(10), 60)
+    assert len(posterior.simulations) == 60
+    assert round_sizes(60, 3, 30) == [30, 15, 15]
+    assert round_sizes(31, 3, 30) == [30, 1]
+    assert round_sizes(30, 3, 30) == [30]
+
+
+# ---- methods that run the simulator themselves ---------------------------------------------------------------
+
+
+def sleepy(theta, rng):
+    if 0.73 < theta[0] < 0.82:
+        time.sleep(60)
+    return theta + 0.5 * rng.standard_normal(1)
+
+
+@pytest.mark.parametrize("name", ["mcmc", "smc", "gpsabc"])
+def test_their_simulations_have_a_limit_and_are_kept(name, tmp_path):
+    path, begin = tmp_path / "runs.sqlite", time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        method = lfi.GPSABC(n_samples=300) if name == "gpsabc" else name
+        infer = partial(lfi.infer, sleepy, PRIOR, [1.0], 60, method=method, store=path, timeout=0.2)
+        posterior = infer()
+        again = infer() if name == "smc" else posterior
+    assert time.monotonic() - begin < 50
+    assert set(posterior.simulations.failures) == {"took longer than 0.2 s"}
+    with lfi.SimulationStore(path) as store:
+        kept = store.simulations("method")
+        pilot = len(store.simulations(0))
+    ran = posterior.simulations.take(slice(pilot, None))
+    np.testing.assert_array_equal(kept.theta, ran.theta)  # the same chain again adds nothing
+    np.testing.assert_array_equal(kept.x, ran.x)
+    np.testing.assert_array_equal(again.simulations.x, posterior.simulations.x)
+
+
+def test_a_limit_that_is_not_reached_changes_nothing():
+    without, limited = (
+        lfi.infer(gaussian, PRIOR, [1.0], 60, method="smc", timeout=timeout).simulations for timeout in (None, 20.0)
+    )
+    np.testing.assert_array_equal(without.x, limited.x)
+
+
+def test_frames_of_a_batched_simulator_are_split_by_rows_everywhere():
+    def frames(theta, rng):
+        return pd.DataFrame(theta + rng.standard_normal((len(theta), 7)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        posterior = lfi.infer(
+            frames, PRIOR, np.ones(7), 300, method="smc", batched=True, summarize=lambda raw: [raw.mean(), raw.std()]
+        )
+    sims = posterior.simulations
+    assert sims.x.shape == (300, 2)
+    assert sims.n_valid == 300
+    assert np.corrcoef(sims.theta[60:, 0], sims.x[60:, 0])[0, 1] > 0.5
+
+
+def test_the_method_of_the_user_stays_as_it_was():
+    for method in (lfi.MCMCABC(n_simulations=7), lfi.ResidualLikelihood()):
+        before = dict(vars(method))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lfi.PosteriorWarning)
+            lfi.infer(gaussian, PRIOR, [1.0], 60, method=method)
+        assert vars(method) == before
+
+
+# ---- rounds --------------------------------------------------------------------------------------------------
+
+
+def test_later_rounds_are_judged_by_the_first():
+    first = 40
+    counted, calls = counting(
+        lambda theta, rng: [1.0, 2.0] if len(calls) > first and len(calls) % 3 else gaussian(theta, rng)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = lfi.infer(counted, PRIOR, [1.0], 100, 3)
+    sims = posterior.simulations
+    assert sims.x.shape == (100, 1)
+    assert sims.valid[:40].all()
+    assert sims.failures == {"returned 2 values where the first round has 1": 40}
+
+
+def test_another_observation_gets_rounds_of_its_own(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    counted, calls = counting(gaussian)
+    near = lfi.infer(counted, PRIOR, [1.0], 100, 3, store=path)
+    assert len(calls) == 100
+    with pytest.warns(lfi.SimulationWarning, match="proposed for another observation"):
+        far = lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
+    assert len(calls) == 160
+    np.testing.assert_array_equal(near.simulations.x[:40], far.simulations.x[:40])
+    assert np.median(far.simulations.theta[40:]) == pytest.approx(exact(-4.0)[0], abs=0.5)
+    with pytest.warns(lfi.SimulationWarning, match="proposed for another observation"):
+        again = lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
+    np.testing.assert_array_equal(again.simulations.x, far.simulations.x)
+    same = lfi.infer(counted, PRIOR, 1.0, 100, 3, store=path)
+    np.testing.assert_array_equal(same.simulations.x, near.simulations.x)
+    assert len(calls) == 160
+
+
+def test_another_summarize_reaches_what_is_stored(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    counted, calls = counting(raw_gaussian)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        lfi.infer(counted, PRIOR, np.ones(20), 60, 2, store=path, summarize=np.mean)
+        with pytest.warns(lfi.SimulationWarning, match="60 simulations with raw data were computed again"):
+            posterior = lfi.infer(counted, PRIOR, np.ones(20), 60, 2, store=path, summarize=np.max)
+    assert len(calls) == 60
+    sims = posterior.simulations
+    np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=1))

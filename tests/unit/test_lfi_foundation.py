@@ -11,6 +11,7 @@ from decond.lfi.inference import round_sizes
 from decond.lfi.posterior import reflected_density
 from decond.lfi.prior_file import read_prior
 from decond.lfi.ridge import KernelFits
+from decond.lfi.simulate import simulate
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
 
@@ -66,7 +67,8 @@ class TestPrior:
         prior = Prior(joint, names=["u", "v"], support=([0.0, -np.inf], np.inf))
         theta = prior.sample(500, seed=1)
         assert (theta[:, 0] >= 0).all()
-        np.testing.assert_allclose(prior.log_density(theta), joint.logpdf(theta))
+        mass = 0.5  # half of a normal lies above its mean
+        np.testing.assert_allclose(prior.log_density(theta), joint.logpdf(theta) - np.log(mass), atol=0.01)
         assert prior.log_density([[-0.1, 0.0]]) == -np.inf
 
     @pytest.mark.parametrize(
@@ -75,6 +77,9 @@ class TestPrior:
             (lambda: Prior({}), "no parameters"),
             (lambda: Prior({"k": stats.poisson(3)}), "discrete"),
             (lambda: Prior({"k": 3.0}), "frozen scipy.stats distribution"),
+            (lambda: Prior({"k": stats.gamma}), "freeze it"),
+            (lambda: Prior({"k": stats.norm(0, -1)}), "check their signs"),
+            (lambda: Prior(stats.dirichlet([1.0, 2.0, 3.0])), "no density for rows"),
             (lambda: Prior({"k": stats.norm([0, 1])}), "one distribution for each"),
             (lambda: Prior(3.0), "mapping from names"),
             (lambda: Prior({"k": stats.norm()}, names=["k"]), "Leave them out"),
@@ -87,6 +92,15 @@ class TestPrior:
     def test_wrong_input(self, make, words):
         with pytest.raises((TypeError, ValueError), match=words):
             make()
+
+    def test_a_joint_prior_that_is_cut_integrates_to_one(self):
+        prior = Prior(stats.norm(0.0, 1.0), support=(0.0, np.inf))
+        assert prior.log_density([[1.0]])[0] == pytest.approx(stats.halfnorm().logpdf(1.0))
+
+    def test_an_upper_end_has_its_jacobian(self):
+        prior = Prior(stats.norm(0.0, 1.0), support=(-np.inf, 1.0))
+        phi = np.linspace(-30.0, 30.0, 100_001)[:, None]
+        assert np.trapezoid(np.exp(prior.log_density_working(phi)), phi[:, 0]) == pytest.approx(1.0, abs=1e-3)
 
 
 class TestPriorFile:
@@ -150,6 +164,13 @@ class TestSimulations:
         with pytest.raises(ValueError, match="x has 1 columns here and 2 there"):
             Simulations([[1.0]], [[1.0]]) + Simulations([[1.0]], [[1.0, 2.0]])
 
+    def test_names_and_ragged_data_sets(self):
+        first = Simulations([[1.0, 2.0]], [[1.0]], names=["a", "b"])
+        with pytest.raises(ValueError, match="called a, b here and b, a there"):
+            first + Simulations([[1.0, 2.0]], [[1.0]], names=["b", "a"])
+        both = Simulations([[1.0]], [[1.0]], raw=np.ones((1, 3))) + Simulations([[1.0]], [[1.0]], raw=np.ones((1, 4)))
+        assert [len(raw) for raw in both.raw] == [3, 4]
+
 
 class TestPosterior:
     prior = Prior({"a": stats.norm(0.0, 3.0), "b": stats.uniform(0.0, 1.0)})
@@ -182,6 +203,32 @@ class TestPosterior:
         assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.02)
         assert density[0] == pytest.approx(3.0, rel=0.12)
         assert reflected_density(np.array([0.1, 0.2]), np.array([-0.1]), 0.0, 1.0) == 0.0
+
+    def test_density_of_two_parameters_keeps_its_mass_inside(self):
+        prior = Prior({"a": stats.uniform(0, 1), "b": stats.uniform(0, 1)})
+        posterior = Posterior(prior, lambda n, rng: rng.random((n, 2)))
+        grid = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 41)] * 2), axis=-1)
+        density = posterior.density(grid.reshape(-1, 2)).reshape(41, 41)
+        total = np.trapezoid(np.trapezoid(density, grid[0, :, 0], axis=1), grid[0, :, 0])
+        assert total == pytest.approx(1.0, abs=0.02)
+        assert density[0, 0] == pytest.approx(1.0, abs=0.3)
+        line = Posterior(prior, lambda n, rng: np.repeat(rng.random((n, 1)), 2, axis=1))
+        with pytest.raises(ValueError, match="on a line or a point"):
+            line.density([[0.5, 0.5]])
+
+    def test_predictive_noise_is_its_own(self):
+        prior = Prior({"mean": stats.norm(0.0, 1.0)})
+        posterior = Posterior(prior, lambda n, rng: np.full((n, 1), 0.5))
+        seen = []
+
+        def simulator(theta, rng):
+            seen.append(theta[0])
+            return rng.standard_normal(1)
+
+        predicted = posterior.predictive(simulator, 20).x
+        trained = simulate(simulator, prior, 20, proposal=posterior.sample(20)).x
+        assert set(seen) == {0.5}
+        assert not np.isin(predicted, trained).any()
 
     def test_density_and_map_from_a_likelihood(self):
         prior = Prior({"mean": stats.norm(0.0, 1.0)})
@@ -318,6 +365,29 @@ class TestMethodDoor:
         assert method.x_.shape == (100, 1)
         assert Nearest("none").fit(self.simulations(columns=5), self.prior).x_.shape == (100, 5)
         assert method.posterior(np.full(5, 0.3)).mean()[0] == pytest.approx(0.3, abs=0.1)
+
+    def test_one_wild_simulation_does_not_hide_that_the_observation_is_outside(self):
+        sims = self.simulations()
+        wild = Simulations([[0.0]], [[1e4]])
+        with pytest.warns(PosteriorWarning, match="outside what was simulated"):
+            Nearest().fit(sims + wild, self.prior).posterior([30.0])
+
+    def test_exact_repeats_count_once(self):
+        sims = self.simulations()
+        method = Nearest().fit(sims + sims, self.prior)
+        assert len(method.theta_) == 100
+        with pytest.warns(PosteriorWarning, match="100 simulations are exact repeats"):
+            method.posterior([0.3])
+
+    def test_probability_of_a_valid_simulation(self):
+        method = Nearest().fit(self.simulations(failed=20), self.prior)
+        assert 0.6 < method.probability_valid([[0.0]])[0] < 0.95
+
+    def test_names_in_another_order_are_refused(self):
+        prior = Prior({"a": stats.norm(), "b": stats.norm()})
+        sims = Simulations(prior.sample(30), np.ones((30, 1)), names=["b", "a"])
+        with pytest.raises(ValueError, match="in the prior's order"):
+            Nearest().fit(sims, prior)
 
     def test_wrong_input(self):
         sims = self.simulations()

@@ -321,7 +321,8 @@ class TestUnits:
         np.testing.assert_allclose(posterior.embedding.weights, expected[:, 0], rtol=1e-5, atol=1e-8)
 
     def test_kelfi(self):
-        posterior, (_, k, L, L_tilde) = self.fitted(KELFI(**self.kernels, regularization=0.02, n_prior=80))
+        method = KELFI(**self.kernels, regularization=0.02, objective="evidence", n_prior=80)
+        posterior, (_, k, L, L_tilde) = self.fitted(method)
         likelihood = np.maximum(L_tilde.T @ inv(L + np.eye(50)) @ k, 0.0)[:, 0]
         np.testing.assert_allclose(posterior.embedding.weights, likelihood / likelihood.sum(), rtol=1e-6, atol=1e-9)
 
@@ -473,3 +474,24 @@ class TestGPSABC:
 def test_effective_number_of_tiny_and_zero_weights():
     assert effective_number(np.full(4, 1e-300)) == pytest.approx(4.0)
     assert effective_number(np.zeros(3)) == 0.0
+
+
+@pytest.mark.parametrize("name", ["DME", "GPSABC"])
+def test_failures_enter_the_posterior(name):
+    """A simulation fails with probability θ; exact mean 0.386, and 0.5 if failures were merely dropped."""
+
+    def simulator(theta, rng):
+        x = theta + rng.standard_normal(theta.shape)
+        return np.where(rng.random(theta.shape) < theta, np.nan, x)
+
+    prior, rng = Prior({"share": stats.uniform(0.0, 1.0)}), np.random.default_rng(3)
+    theta = prior.sample(400, rng)
+    sims = Simulations(theta, simulator(theta, rng))
+    grid = np.linspace(0.0, 1.0, 2001)
+    weight = (1.0 - grid) * stats.norm(grid, 1.0).pdf(0.5)
+    exact = (weight @ grid) / weight.sum()
+    method = DME(seed=0) if name == "DME" else GPSABC(simulator, 440, batched=True, n_samples=3000, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        posterior = method.fit(sims, prior).posterior([0.5])
+        assert posterior.mean()[0] == pytest.approx(exact, abs=0.07)

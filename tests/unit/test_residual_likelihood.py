@@ -1,10 +1,14 @@
 """The residual likelihood: exact leave-one-out, densities, known posteriors, what the user is told."""
 
+import time
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from decond.lfi.methods.residual import ResidualLikelihood
+from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_columns import Columns
 from decond.lfi.methods.residual_density import ResidualDensity
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, closeness, likelihood_at
@@ -13,6 +17,7 @@ from decond.lfi.posterior import PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.ridge import LINEAR, KernelFits
 from decond.lfi.simulations import Simulations
+from decond.lfi.validity import EventProbability
 
 
 def refitted_without(fit, phi, x, weights, row):
@@ -281,3 +286,122 @@ def test_summaries_are_learned_where_they_tell_more_and_guarded():
     guarded.guard_by(fitted["none"], phi)
     assert guarded.log_density(np.array([[1.0]]))[0] > before
     assert guarded.log_density(far)[0] < before
+
+
+def counts(kind, n=1500, seed=0):
+    """Return a prior and counts simulated from it."""
+    rng = np.random.default_rng(seed)
+    if kind == "poisson":
+        prior = Prior({"rate": stats.expon()})
+        theta = prior.sample(n, rng)
+        return prior, Simulations(theta, rng.poisson(theta).astype(float))
+    prior = Prior({"p": stats.uniform(0, 1)})
+    theta = prior.sample(n, rng)
+    return prior, Simulations(theta, rng.binomial(20, theta).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("kind", "observed", "exact", "evidence"),
+    [
+        ("poisson", 0, stats.gamma(1, scale=0.5), 1 / 2),
+        ("poisson", 1, stats.gamma(2, scale=0.5), 1 / 4),
+        ("binomial", 0, stats.beta(1, 21), 1 / 21),
+    ],
+)
+def test_counts_at_the_edge_have_a_probability(kind, observed, exact, evidence):
+    prior, sims = counts(kind)
+    method = ResidualLikelihood().fit(sims, prior)
+    posterior = method.posterior([observed])
+    assert isinstance(method.likelihood_, AtomLikelihood)
+    assert posterior.mean()[0] == pytest.approx(exact.mean(), abs=0.2 * exact.std())
+    assert posterior.std()[0] == pytest.approx(exact.std(), rel=0.2)
+    assert posterior.log_evidence == pytest.approx(np.log(evidence), abs=0.15)
+    assert posterior.effective == np.sum(sims.x == observed)
+
+
+def test_counts_inside_keep_their_density_where_it_predicts_as_well():
+    prior, sims = counts("binomial")
+    method = ResidualLikelihood().fit(sims, prior)
+    posterior = method.posterior([10])
+    assert isinstance(method.likelihood_, ShiftedLikelihood)
+    assert posterior.mean()[0] == pytest.approx(0.5, abs=0.02)
+    assert posterior.std()[0] == pytest.approx(stats.beta(11, 11).std(), rel=0.12)
+
+
+def test_an_atom_needs_enough_simulations_and_all_columns():
+    rng = np.random.default_rng(0)
+    phi = rng.standard_normal((1000, 1))
+    x = np.column_stack([np.zeros(1000), np.ones(1000), rng.standard_normal(1000)])
+    x[:25, 2] = 0.0
+    observed = np.array([[0.0, 5.0, 0.0]])  # a column that never changes does not count
+    assert atom_at(phi, x[:, :2], observed[:, :2]) is None
+    found = atom_at(phi, x, observed)
+    assert (found.effective, found.at_edge) == (25.0, False)
+    x[6:25, 2] = 1.0
+    assert atom_at(phi, x, observed) is None
+
+
+def test_the_probability_of_an_event_is_calibrated_and_extrapolates():
+    rng = np.random.default_rng(1)
+    phi = rng.uniform(-2, 2, (2500, 1))  # more rows than the settings are chosen from
+    model = EventProbability(phi, rng.random(2500) < 0.6 * np.exp(-2 * phi[:, 0] ** 2))
+    grid = np.linspace(-1.5, 1.5, 31)
+    assert np.abs(np.exp(model.log_probability(grid[:, None])) - 0.6 * np.exp(-2 * grid**2)).max() < 0.08
+    assert -1.0 < model.score < -0.2
+    steep = EventProbability(phi, rng.random(2500) < 1 / (1 + np.exp(3 * phi[:, 0])))
+    assert steep.log_probability([[4.0]])[0] < -7.0
+    assert EventProbability(phi[:5], np.array([True, False, False, False, False])).score == -np.inf
+
+
+def two_columns(informative):
+    """Return a count that is often zero beside a column that tells of the other parameter, or of the same."""
+    rng = np.random.default_rng(2)
+    phi = rng.standard_normal((600, 2))
+    count = rng.poisson(np.exp(phi[:, 0])).astype(float)
+    beside = phi[:, 1 if informative else 0] + 0.1 * rng.standard_normal(600)
+    return phi if informative else phi[:, :1], np.column_stack([beside, count]), np.array([[-0.8, 0.0]])
+
+
+def test_an_edge_that_matters_is_said_and_one_that_does_not_is_not():
+    rng = np.random.default_rng(0)
+    [note] = likelihood_at(*two_columns(informative=True), summary="none", rng=rng).notes
+    assert note.startswith("summary 2 takes few values and the observation sits at the edge")
+    assert likelihood_at(*two_columns(informative=False), summary="none", rng=rng).notes == []
+
+
+@pytest.mark.parametrize(("columns", "said"), [(1, "the data are"), (2, "1 of 2 summaries in use are")])
+def test_a_deterministic_simulator_is_said_in_short_time(columns, said):
+    prior = Prior({"a": stats.norm(0, 1)})
+    rng = np.random.default_rng(0)
+    theta = prior.sample(300, rng)
+    x = np.column_stack([theta, theta + rng.standard_normal((300, 1))])[:, :columns]
+    began = time.monotonic()
+    with pytest.warns(PosteriorWarning, match=f"looks deterministic: {said}") as told:
+        posterior = ResidualLikelihood().fit(Simulations(theta, x), prior).posterior([0.7, 0.2][:columns])
+    assert not any("ran out of time" in str(warning.message) for warning in told)
+    assert posterior.mean()[0] == pytest.approx(0.7, abs=1e-5)
+    assert 1e-8 < posterior.std()[0] < 1e-5
+    assert time.monotonic() - began < 15.0
+
+
+def test_learned_summaries_have_no_evidence_of_the_data():
+    prior, rng = Prior({"mean": stats.norm(0.0, 1.0)}), np.random.default_rng(0)
+    theta = prior.sample(200, rng)
+    sims = Simulations(theta, theta + rng.standard_normal((200, 5)))
+    posterior = ResidualLikelihood(summary="learned").fit(sims, prior).posterior(np.full(5, 0.5))
+    assert posterior.log_evidence is None
+    grid = np.linspace(-4.0, 4.0, 801)
+    assert np.trapezoid(posterior.density(grid[:, None]), grid) == pytest.approx(1.0, abs=0.1)
+
+
+def test_one_exact_column_leaves_the_other_as_it_is():
+    """The likelihood then spans twenty powers of ten, which tempering has to climb in tiny steps."""
+    prior, rng = Prior({"a": stats.uniform(-1.0, 2.0), "b": stats.uniform(-1.0, 2.0)}), np.random.default_rng(1)
+    theta = prior.sample(500, rng)
+    noise = np.column_stack([0.1 * rng.standard_normal(500), 1e-10 * rng.standard_normal(500)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        posterior = ResidualLikelihood().fit(Simulations(theta, theta + noise), prior).posterior([0.3, 0.4])
+        draws = posterior.sample(2000)
+    assert draws.mean(axis=0) == pytest.approx([0.3, 0.4], abs=0.03)
+    assert draws[:, 0].std() == pytest.approx(0.1, rel=0.25)

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 
 import joblib
 import numpy as np
@@ -230,6 +231,35 @@ def test_every_failure_is_kept_with_its_reason(prior):
             assert reason == expected[starts[starts <= value][-1]]
 
 
+class Hostile:
+    """What a simulator may return: reading it raises."""
+
+    def __array__(self, *arguments, **options):
+        raise RuntimeError("the file is gone")
+
+
+class UnspeakableError(ValueError):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def test_results_that_cannot_be_read_are_failures(prior):
+    def simulator(theta, rng):
+        kind = int(10 * theta[1])
+        if kind == 0:
+            raise UnspeakableError
+        return {1: Hostile(), 2: [10**400]}.get(kind, theta)
+
+    sims = simulate(simulator, prior, 60)
+    assert set(sims.failures) == {
+        "UnspeakableError",
+        "returned Hostile that is no array of numbers (RuntimeError: the file is gone)",
+        "returned list that is no array of numbers (OverflowError: int too large to convert to float)",
+    }
+    raw = simulate(simulator, prior, 60, summarize=lambda data: data)
+    assert raw.reasons.tolist() == sims.reasons.tolist()
+
+
 def test_a_warning_says_how_few_are_valid(prior):
     def rarely(theta, rng):
         return theta if theta[1] < 0.2 else [np.inf, 0.0]
@@ -339,7 +369,7 @@ def test_simulators_that_hang_or_crash_are_ended(prior, tmp_path):
 
 def ended(pid):
     """Wait until a process is gone, or give up."""
-    for _ in range(100):
+    for _ in range(750):
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
@@ -364,6 +394,19 @@ def test_limits_hold_in_worker_processes_and_threads(prior):
         same(alone, simulate(slow, prior, **settings))
 
 
+def test_no_process_is_left_over(prior, tmp_path):
+    def noted(theta, rng, folder=tmp_path):
+        import os
+
+        (folder / str(os.getpid())).touch()
+        return theta
+
+    simulate(noted, prior, 12, n_jobs=2, timeout=20.0)
+    processes = [int(path.name) for path in tmp_path.iterdir()]
+    assert processes
+    assert all(ended(pid) for pid in processes)
+
+
 def test_a_simulator_that_cannot_travel_is_refused(prior):
     lock = threading.Lock()
 
@@ -376,6 +419,29 @@ def test_a_simulator_that_cannot_travel_is_refused(prior):
     with pytest.raises(RuntimeError, match=r"^the simulator cannot be sent to another process"):
         simulate(guarded, prior, 2, n_jobs=2)
     assert len(simulate(guarded, prior, 2)) == 2
+
+
+def test_what_cannot_travel_is_named(prior):
+    lock = threading.Lock()
+
+    def guarded(theta, rng):
+        with lock:
+            return theta
+
+    class Holder:
+        def __init__(self):
+            self.number, self.guard = 3, lock
+
+        def __call__(self, raw):
+            return raw
+
+    for options in ({"n_jobs": 2}, {"timeout": 1.0}):
+        with pytest.raises(RuntimeError, match=r"^the simulator cannot be sent .*\(it holds 'lock'\)\. Let"):
+            simulate(guarded, prior, 2, **options)
+        with pytest.raises(RuntimeError, match=r"^summarize cannot be sent .*\(it holds 'guard'\)\. Let"):
+            simulate(local_copy(), prior, 2, summarize=Holder(), **options)
+        with pytest.raises(RuntimeError, match=r"\(it holds 'key'\)"):
+            simulate(partial(lambda theta, rng, key: theta, key=lock), prior, 2, **options)
 
 
 def test_a_simulator_that_cannot_be_unpacked_is_refused(prior):
@@ -459,6 +525,12 @@ def test_it_is_silent_unless_asked(prior, capfd):
         ({"seed": -1}, ValueError, "seed is -1"),
         ({"seed": 1.5}, ValueError, "seed is 1.5"),
         ({"timeout": 0}, ValueError, "timeout is 0"),
+        ({"timeout": "3"}, TypeError, "timeout is '3'; give a number of seconds"),
+        ({"batched": "no"}, TypeError, "batched is 'no'; give True if"),
+        ({"store": 3}, TypeError, "store is 3; give the name of a file"),
+        ({"round": "asked"}, ValueError, "round is 'asked', which the store uses"),
+        ({"round": "added"}, ValueError, "round is 'added'"),
+        ({"round": "method"}, ValueError, "round is 'method'"),
         ({"n_jobs": 0}, ValueError, "n_jobs is 0"),
         ({"prior": {"rate": 1}}, TypeError, "give a Prior"),
     ],

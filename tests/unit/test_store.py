@@ -1,10 +1,12 @@
 """The simulation store: results from elsewhere, reading, and files that are not what they should be."""
 
+import math
 import os
 import sqlite3
 import subprocess
 import sys
 import time
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from scipy import stats
 from decond.lfi.claims import Claimant
 from decond.lfi.database import APPLICATION
 from decond.lfi.execution import Result
+from decond.lfi.fingerprint import changed, fingerprint
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
 from decond.lfi.store import Plan, SimulationStore, SimulationWarning, StoreError, drawn_parameters
@@ -96,6 +99,16 @@ def test_a_refused_call_records_nothing(store):
     with pytest.raises(ValueError, match="told already"):
         store.tell(theta[:1], [[5.0]])
     np.testing.assert_array_equal(store.simulations().x, [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0), None, "text", {"a": 1}])
+def test_what_is_told_must_be_rows(store, x):
+    theta = store.ask(1)
+    with pytest.raises(TypeError, match=r"x is .*; give one row of summaries for each simulation"):
+        store.tell(theta, x)
+    with pytest.raises(TypeError, match=r"x has the row \['much'\]; give numbers"):
+        store.tell(theta, [["much"]])
+    assert len(store.pending()) == 1
 
 
 def test_simulations_that_exist_already_are_added(store):
@@ -185,6 +198,108 @@ def test_another_simulator_is_mentioned(path, prior):
     with pytest.warns(SimulationWarning, match="filled by the simulator double, and now .*triple is given"):
         after = simulate(triple, prior, 3, store=path)
     np.testing.assert_array_equal(before.x, after.x)
+
+
+def test_the_same_simulator_with_other_code_is_mentioned(path, prior):
+    def made(factor):
+        def simulator(theta, rng):
+            return factor * theta
+
+        return simulator
+
+    before = simulate(made(2.0), prior, 3, store=path)
+    simulate(made(2.0), prior, 4, store=path)
+    with pytest.warns(SimulationWarning, match=r"with other code than it has now.*rows of both would be mixed"):
+        after = simulate(made(3.0), prior, 4, store=path)
+    np.testing.assert_array_equal(before.x, after.x[:3])
+
+
+def test_stores_without_fingerprints_open_and_learn_them(path, prior):
+    simulate(double, prior, 3, store=path)
+    with SimulationStore(path) as store, store.database.transaction() as connection:
+        text = '{"seed": "0", "batched": false, "proposal": false, "simulator": "double"}'
+        connection.execute("UPDATE rounds SET plan = ?", (text,))
+    assert len(simulate(double, prior, 5, store=path)) == 5
+    with SimulationStore(path) as store:
+        plan = Plan.read(store.database.rows("SELECT plan FROM rounds")[0][0])
+    assert plan.code == fingerprint(double)
+
+
+def raw_data(theta, rng):
+    return rng.normal(size=(3, 2))
+
+
+def test_another_summarize_is_applied_to_the_raw_data_that_are_there(path, prior):
+    simulate(raw_data, prior, 5, store=path, summarize=np.mean)
+    simulate(raw_data, prior, 5, store=path, summarize=np.mean)
+    simulate(raw_data, prior, store=path, summarize=np.mean, proposal=[[1.0, 0.5]])
+    with pytest.warns(SimulationWarning, match="another summarize.* 6 simulations with raw data were computed again"):
+        sims = simulate(raw_data, prior, 8, store=path, summarize=np.max)
+    np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=(1, 2)))
+    simulate(raw_data, prior, store=path, summarize=np.max, proposal=[[1.0, 0.5]])
+    with pytest.raises(StoreError, match="round 0 made with a summarize, and now none is given"):
+        simulate(raw_data, prior, 8, store=path)
+
+
+def test_summaries_made_by_the_simulator_are_not_summarized_again(path, prior):
+    simulate(double, prior, 3, store=path)
+    with pytest.raises(StoreError, match="round 0 made with no summarize, and now one is given"):
+        simulate(double, prior, 3, store=path, summarize=np.mean)
+
+
+def test_fingerprints_tell_functions_apart():
+    class Scaled:
+        def __init__(self, factor):
+            self.factor, self.calls = factor, []
+
+        def __call__(self, raw):
+            return self.factor * raw
+
+        def method(self, raw):
+            return raw
+
+    def counter():
+        n = 0
+
+        def count(raw):
+            """Count."""
+            nonlocal n
+            n += 1
+            return [n in {"a", "b", "c"} for _ in raw]
+
+        return count
+
+    one = counter()
+    before = fingerprint(one)
+    one([1.0])
+    assert fingerprint(one) == before
+    functions = [
+        np.mean,
+        np.max,
+        math.sqrt,
+        one,
+        Scaled(2.0),
+        Scaled(2.0).method,
+        partial(np.quantile, q=0.1),
+        partial(np.quantile, q=0.2),
+        partial(np.dot, np.eye(2)),
+        partial(np.dot, np.ones((2, 2))),
+        partial(np.dot, [object()]),
+        lru_cache(lambda raw: raw + 1),
+        lru_cache(lambda raw: raw + 2),
+        lambda raw, k=1: raw,
+        lambda raw, k=2: raw,
+        lambda raw: raw_data(raw, None),
+    ]
+    marks = [fingerprint(function) for function in functions]
+    assert None not in marks
+    assert len(set(marks)) == len(marks)
+    assert marks == [fingerprint(function) for function in functions]
+    assert fingerprint(object()) is None
+    assert fingerprint(None) == "none"
+    assert changed(marks[0], marks[1])
+    assert not changed(None, marks[1])
+    assert not changed("2.7:" + marks[0].partition(":")[2], marks[1])
 
 
 # ---- hostile files -------------------------------------------------------------------------------------------
@@ -302,6 +417,29 @@ def test_failures_are_run_again_on_request(path, prior):
     after = simulate(simulator, prior, 30, store=path)
     assert after.n_failed == 0
     np.testing.assert_array_equal(after.x[before.valid], before.x[before.valid])
+
+
+def test_rows_of_the_wrong_length_are_run_again_too(path, prior):
+    mended = []
+
+    def simulator(theta, rng):
+        return theta if mended or theta[1] > 0.3 else [1.0]
+
+    before = simulate(simulator, prior, 30, store=path)
+    assert before.n_failed > 0
+    proposal = drawn_parameters(prior, 5, "1", 6)
+    proposal[:, 1] *= 0.3 * np.array([1, 1, 1, 1, 0.9, 0.8])
+    proposal[4:, 1] = 0.5
+    with pytest.warns(SimulationWarning, match="2 of 6"):
+        odd = simulate(simulator, prior, store=path, proposal=proposal)
+    assert odd.failures == {"returned 1 values where the first round has 2": 4}
+    mended.append(True)
+    with SimulationStore(path) as store:
+        assert store.retry_failures() == before.n_failed
+        assert store.retry_failures(1) == 4
+        assert store.retry_failures("asked") == 0
+    assert simulate(simulator, prior, 30, store=path).n_failed == 0
+    assert simulate(simulator, prior, store=path, proposal=proposal).n_failed == 0
 
 
 def test_summaries_are_computed_again_from_raw_data(path, prior):

@@ -134,6 +134,8 @@ def _simulator(name: str) -> Callable[..., Any]:
         if error.name != module_name.partition(".")[0]:
             raise ValueError(f"{module_name} imports {error.name}, which is not installed.") from None
         raise ValueError(f"there is no module {module_name!r} in this folder or among installed packages.") from None
+    except Exception as error:
+        raise ValueError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
     found = getattr(module, function_name, None)
     if not callable(found):
         functions = ", ".join(sorted(key for key, value in vars(module).items() if callable(value) and key[0] != "_"))
@@ -151,7 +153,8 @@ def _observation(path: Path) -> "np.ndarray":
 
 
 def _write(posterior: "Posterior", output: Path) -> Path:
-    picture = output.with_suffix("").with_suffix(".png")
+    named = output.with_suffix("") if output.suffix == ".gz" else output
+    picture = named.with_suffix(".png")
     write_table(posterior.frame(), output)
     posterior.plot().savefig(picture, dpi=120)
     return picture

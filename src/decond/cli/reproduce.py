@@ -47,7 +47,11 @@ def command(
 
 def _as_tables(numbers: dict[str, Any]) -> list[Table]:
     """Return a table for each set of answers: one row an answer, one column for each of its plain numbers."""
-    parts = {words: part for words, part in numbers.items() if isinstance(part, dict)}
+    parts = {
+        words: part
+        for words, part in numbers.items()
+        if isinstance(part, dict) and all(isinstance(answer, dict) for answer in part.values())
+    }
     return [_as_table(numbers["figure"] if len(parts) == 1 else words, part) for words, part in parts.items()]
 
 

@@ -58,7 +58,10 @@ def summarized(raw: np.ndarray, summarize: Simulator) -> tuple[np.ndarray | None
 
 def described(error: BaseException) -> str:
     """Return type and message of an error, on one short line."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # an error that cannot even be shown
+        text = ""
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
 
 
@@ -102,8 +105,9 @@ def _as_numbers(output: Any) -> tuple[np.ndarray | None, str]:
         if array.dtype.kind not in "biufO":
             return None, f"returned values of type {array.dtype}; numbers are needed"
         return array.astype(np.float64), ""
-    except (TypeError, ValueError):
-        return None, f"returned {type(output).__name__} that is no array of numbers"
+    except Exception as error:  # whatever the object does when it is read is one failed simulation
+        why = "" if isinstance(error, TypeError | ValueError) else f" ({described(error)})"
+        return None, f"returned {type(output).__name__} that is no array of numbers{why}"
 
 
 # ---- a limit on time -----------------------------------------------------------------------------------------
@@ -125,11 +129,31 @@ class LimitedCaller:
         self.limit = limit
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._in_use = threading.Lock()
+        self._last_use = time.monotonic()
         self._waiting = False
         self._overdue = False
 
     def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         """Return one result for each row."""
+        with self._in_use:
+            try:
+                return self._call(theta, rng)
+            finally:
+                self._last_use = time.monotonic()
+
+    def close_if_idle(self, seconds: float) -> bool:
+        """End the process if it had no call for so long; return whether it is at an end."""
+        if not self._in_use.acquire(blocking=False):
+            return False
+        try:
+            if time.monotonic() - self._last_use >= seconds:
+                self.close()
+            return self._process is None
+        finally:
+            self._in_use.release()
+
+    def _call(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         process = self._process if self._process is not None and self._process.poll() is None else self._start()
         start = time.perf_counter()
         self._waiting, self._overdue = True, False

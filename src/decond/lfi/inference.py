@@ -1,20 +1,23 @@
 """One call from a simulator and an observation to a posterior, in rounds."""
 
 import contextlib
+import copy
+import hashlib
+import os
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 
 from decond.checks import as_count, as_row
-from decond.lfi.methods.base import Method, summarized_observation
+from decond.lfi.methods.base import FEW, Method, summarized_observation
+from decond.lfi.methods.running import Calls
 from decond.lfi.posterior import Posterior, PosteriorWarning
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import SimulationError, simulate
+from decond.lfi.simulate import SimulationError, check_options, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, SimulationWarning, opened
 
@@ -37,6 +40,9 @@ METHODS = {
 PILOT = 0.2
 """Share of the budget that methods which run the simulator themselves spend on fixing scales."""
 
+FEW_VALID = r"only \d+ of \d+ simulations are valid"
+"""How the warning of `simulate` begins if many simulations fail."""
+
 SURE = 5
 """Valid simulations that an observation has to differ from to be refused; one alone may be the odd one."""
 
@@ -52,7 +58,7 @@ def infer(
     batched: bool = False,
     seed: Any = 0,
     n_jobs: int | None = None,
-    store: str | Path | None = None,
+    store: SimulationStore | str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     summarize: Callable[[Any], Any] | None = None,
     timeout: float | None = None,
@@ -63,7 +69,14 @@ def infer(
     with a tenth from the prior. All simulations are kept, and no correction is needed; methods that need draws of the
     prior (`needs_prior_draws`) have one round. Options are those of `lfi.simulate`; with a `store` an interrupted
     run goes on where it stopped. With `summarize`, the observation is raw too and is summarized in the same way;
-    methods that take raw data sets (`takes_raw`) need it, and see the observation as it is.
+    methods that take raw data sets (`takes_raw`) need it, and see the observation as it is. A `method` that you give
+    stays as it was: look at ``posterior.simulations`` for what was run.
+
+    A store may serve several observations: round 0 is shared, and further rounds are run for each, with a warning.
+
+    "mcmc", "smc" and "gpsabc" (`runs_simulator`) spend a fifth of the budget on round 0 and then run the simulator
+    themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an interruption
+    their chain starts again from round 0. `timeout` holds, and what they ran is in the store as round "method".
 
     >>> from scipy import stats
     >>> prior = Prior({"mean": stats.norm(0, 2)})
@@ -76,10 +89,12 @@ def infer(
     seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed
     if not isinstance(prior, Prior):
         raise TypeError(f"prior is {type(prior).__name__}; give an lfi.Prior.")
-    chosen = method_named(method, seed)
+    check_options(batched, timeout)
+    chosen = copy.copy(method_named(method, seed))
     seen = _seen(chosen, observed, summarize)
-    total = as_count(n_simulations, "n_simulations")
-    sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"))
+    total = _checked_budget(chosen, prior, n_simulations)
+    few = _needed(prior)
+    sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"), few)
     with contextlib.ExitStack() as closing:
         options = {
             "n_jobs": n_jobs,
@@ -90,8 +105,9 @@ def infer(
             "batched": batched,
         }
         if chosen.runs_simulator:
-            return _with_its_own_simulations(chosen, simulator, prior, seen, total, seed, options)
-        return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options)
+            pilot = min(max(int(PILOT * total), few), total - 1)
+            return _with_its_own_simulations(chosen, simulator, prior, seen, (pilot, total), seed, options)
+        return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, _mark(observed))
 
 
 def method_named(method: str | Method, seed: Any = 0) -> Method:
@@ -105,16 +121,43 @@ def method_named(method: str | Method, seed: Any = 0) -> Method:
     return found
 
 
-def round_sizes(total: int, rounds: int) -> list[int]:
-    """Return how many simulations each round gets: the first a third more than the others.
+def round_sizes(total: int, rounds: int, first: int = 1) -> list[int]:
+    """Return how many simulations each round gets: the first a third more than the others, and at least `first`.
+
+    If the first round takes all that there is, or almost, there are fewer rounds.
 
     >>> round_sizes(1000, 3)
     [400, 300, 300]
+    >>> round_sizes(20, 3, first=12)
+    [12, 4, 4]
     """
-    if total < rounds:
+    if first == 1 and total < rounds:
         raise ValueError(f"n_simulations is {total}, fewer than the {rounds} rounds; give more, or fewer rounds.")
     shares = np.cumsum([4.0, *[3.0] * (rounds - 1)]) / (1.0 + 3.0 * rounds)
-    return np.diff([0, *np.round(shares * total).astype(int)]).tolist()
+    sizes = np.diff([0, *np.round(shares * total).astype(int)]).tolist()
+    if sizes[0] >= first and min(sizes) > 0:
+        return sizes
+    start = min(max(first, sizes[0]), total)
+    further = min(rounds - 1, total - start)
+    steps = np.round(np.linspace(start, total, further + 1)).astype(int) if further else [total]
+    return [int(steps[0]), *np.diff(steps).tolist()]
+
+
+def _needed(prior: Prior) -> int:
+    """Return how many valid simulations every method needs."""
+    return 10 + FEW * prior.dim
+
+
+def _checked_budget(method: Method, prior: Prior, n_simulations: Any) -> int:
+    """Return the number of simulations; raise if it is too small for the method to begin with."""
+    total = as_count(n_simulations, "n_simulations")
+    needed = _needed(prior) + (1 if method.runs_simulator else 0)
+    if total < needed:
+        raise ValueError(
+            f"n_simulations is {total}, but {type(method).__name__} needs at least {needed} simulations for "
+            f"{prior.dim} parameter(s), and many more for a good answer. Nothing was run; give a larger number."
+        )
+    return total
 
 
 def _in_rounds(
@@ -125,13 +168,17 @@ def _in_rounds(
     sizes: list[int],
     seed: Any,
     options: dict[str, Any],
+    mark: str,
 ) -> Posterior:
     _check_on_few(method, simulator, prior, observed, sizes[0], seed, options)
     sims: Simulations | None = None
     posterior: Posterior | None = None
     for number, size in enumerate(sizes):
-        proposal = None if posterior is None else _proposal(posterior, prior, number, size, seed, options["store"])
-        new = simulate(simulator, prior, size, seed=seed, proposal=proposal, round=number, **options)
+        label, proposal = str(number), None
+        if posterior is not None:
+            label = _label(number, mark, prior, options["store"])
+            proposal = _proposal(posterior, prior, label, size, (int(seed or 0), number), options["store"])
+        new = simulate(simulator, prior, size, seed=seed, proposal=proposal, round=label, **options)
         sims = new if sims is None else sims + new
         with warnings.catch_warnings():
             if number < len(sizes) - 1:  # what is said of the last round is what counts
@@ -141,14 +188,40 @@ def _in_rounds(
     return posterior
 
 
-def _proposal(posterior: Posterior, prior: Prior, number: int, size: int, seed: Any, store: Any) -> np.ndarray:
+def _mark(observed: Any) -> str:
+    """Return a short text that tells one observation from another."""
+    try:
+        content = np.asarray(observed, dtype=np.float64).tobytes()
+    except (TypeError, ValueError):  # raw data sets may have parts of different lengths
+        content = repr(observed).encode()
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
+def _label(number: int, mark: str, prior: Prior, store: Any) -> str:
+    """Return the label of a round: its number, and the observation if the store holds it for another one."""
+    with opened(store, prior) as file:
+        if file.observation_of(str(number), mark) == mark:
+            return str(number)
+        if number == 1:
+            warnings.warn(
+                f"the further rounds in the store {file.path} were proposed for another observation. Round 0 is "
+                f"shared; the others are run anew for this observation, and kept as round 1:{mark} and so on.",
+                SimulationWarning,
+                stacklevel=4,
+            )
+    return f"{number}:{mark}"
+
+
+def _proposal(
+    posterior: Posterior, prior: Prior, label: str, size: int, seed: tuple[int, int], store: Any
+) -> np.ndarray:
     """Return the parameters of a round: those that the store holds already, and new ones."""
     with opened(store, prior) as file:
-        found = file.parameters(number)
+        found = file.parameters(label)
     planned = np.empty((0, prior.dim)) if found is None else found[:size]
     if len(planned) == size:
         return planned
-    new = posterior.propose(size - len(planned), np.random.SeedSequence([int(seed or 0), number, len(planned)]))
+    new = posterior.propose(size - len(planned), np.random.SeedSequence([*seed, len(planned)]))
     return np.concatenate([planned, new])
 
 
@@ -157,26 +230,22 @@ def _with_its_own_simulations(
     simulator: Callable[..., Any],
     prior: Prior,
     observed: Any,
-    total: int,
+    budget: tuple[int, int],
     seed: Any,
     options: dict[str, Any],
 ) -> Posterior:
-    pilot = max(int(PILOT * total), 1)
+    pilot, total = budget
     _check_on_few(method, simulator, prior, observed, pilot, seed, options)
     sims = simulate(simulator, prior, pilot, seed=seed, round=0, **options)
-    method.simulator = _summarized(simulator, options["summarize"], options["batched"])
-    method.batched, method.n_simulations = options["batched"], total
-    posterior: Posterior = method.fit(sims, prior).posterior(observed)
+    batched = bool(options["batched"])
+    method.simulator, method.batched, method.n_simulations = simulator, batched, total
+    with opened(options["store"], prior) as file:
+        limit = None if options["timeout"] is None else float(options["timeout"])
+        with contextlib.closing(
+            Calls(simulator, batched, options["summarize"], limit, file.keeper())
+        ) as method.calls:
+            posterior: Posterior = method.fit(sims, prior).posterior(observed)
     return posterior
-
-
-def _summarized(simulator: Callable[..., Any], summarize: Callable[[Any], Any] | None, batched: bool) -> Any:
-    """Return a simulator of summaries."""
-    if summarize is None:
-        return simulator
-    if batched:
-        return lambda theta, rng: np.array([np.ravel(summarize(raw)) for raw in simulator(theta, rng)])
-    return lambda theta, rng: summarize(simulator(theta, rng))
 
 
 def _seen(method: Method, observed: Any, summarize: Callable[[Any], Any] | None) -> Any:
@@ -209,7 +278,7 @@ def _check_on_few(
     few = 1 if n_jobs == 0 else joblib.effective_n_jobs(n_jobs)  # simulate refuses 0
     while few < size:
         with warnings.catch_warnings(), contextlib.suppress(SimulationError):
-            warnings.simplefilter("ignore", SimulationWarning)  # said of all of them later
+            warnings.filterwarnings("ignore", FEW_VALID, SimulationWarning)  # said of all of them later
             first = simulate(simulator, prior, few, seed=seed, round=0, **{**options, "progress": False})
             try:
                 method.check_observation(observed, first)

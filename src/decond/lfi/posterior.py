@@ -35,9 +35,9 @@ class Posterior:
 
     `sampler(n, rng)` returns draws of the parameters in random order, or in the order of herding. Methods that have
     them also give the `embedding`, a weighted set of points, the `log_likelihood` as a function of rows of
-    parameters, and the `log_evidence`. `effective` is the number of simulations that the answer rests on, and
-    `simulations` are those it was made from. `notes` are sentences that a user should read; each is also issued as a
-    `PosteriorWarning`.
+    parameters, and the `log_evidence` (or only a `log_normalizer`, where the likelihood is not one of the data).
+    `effective` is the number of simulations that the answer rests on, and `simulations` are those it was made
+    from. `notes` are sentences that a user should read; each is also issued as a `PosteriorWarning`.
 
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2)})
@@ -54,6 +54,7 @@ class Posterior:
         embedding: MeanEmbedding | None = None,
         log_likelihood: Callable[[np.ndarray], np.ndarray] | None = None,
         log_evidence: float | None = None,
+        log_normalizer: float | None = None,
         effective: float | None = None,
         notes: Iterable[str] = (),
         proposer: Sampler | None = None,
@@ -61,6 +62,7 @@ class Posterior:
     ) -> None:
         self.prior, self.names = prior, prior.names
         self.embedding, self.log_likelihood, self.log_evidence = embedding, log_likelihood, log_evidence
+        self._log_normalizer = log_evidence if log_normalizer is None else log_normalizer
         self.effective = effective
         self.simulations: Simulations | None = None
         self.notes: list[str] = []
@@ -80,6 +82,11 @@ class Posterior:
         if self._samples is None:
             self._samples = frozen(self._draw(DRAWS, self._seed))
         return self._samples
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of `samples`, all equal; signed weights of kernel methods are in `embedding.weights`."""
+        return np.full(len(self.samples), 1.0 / len(self.samples))
 
     def sample(self, n: int, seed: Any = None) -> np.ndarray:
         """Return n draws (n, d), columns in the prior's order; without a seed always the same ones."""
@@ -135,8 +142,8 @@ class Posterior:
         It is likelihood times prior where both are known, else a kernel estimate from the draws.
         """
         rows = self.prior.rows(theta)
-        if self.log_likelihood is not None and self.log_evidence is not None:
-            return np.exp(self._log_joint(rows) - self.log_evidence)
+        if self.log_likelihood is not None and self._log_normalizer is not None:
+            return np.exp(self._log_joint(rows) - self._log_normalizer)
         return self._kernel_density(rows)
 
     def marginal_density(self, parameter: str | int, grid: Any) -> np.ndarray:
@@ -166,7 +173,8 @@ class Posterior:
         """Return n simulations at draws of the posterior; `options` are those of `lfi.simulate`."""
         from decond.lfi.simulate import simulate
 
-        return simulate(simulator, self.prior, n, proposal=self.sample(n), **options)
+        label = {"round": "predictive", **options}  # random numbers of their own, not those of the fit
+        return simulate(simulator, self.prior, n, proposal=self.sample(n), **label)
 
     def frame(self, n: int | None = None) -> "pd.DataFrame":
         """Return the draws as a pandas frame with the parameters' names."""
@@ -190,8 +198,10 @@ class Posterior:
         from decond.plotting import plot_pairs
 
         check_choice(kind, "kind", ("pairs",))
-        known = None if truth is None else self.prior.rows(truth, "truth")[0]
-        return plot_pairs(self.samples, self.names, known)
+        known = None if truth is None else self.prior.rows(truth, "truth")
+        if known is not None and len(known) != 1:
+            raise ValueError(f"truth has {len(known)} rows; give one value for each parameter.")
+        return plot_pairs(self.samples, self.names, None if known is None else known[0])
 
     def summary(self) -> "pd.DataFrame":
         """Return mean, standard deviation, median and the 95 % interval of each parameter as a pandas frame."""
@@ -228,14 +238,15 @@ class Posterior:
 
         if len(self.names) == 1:
             return self.marginal_density(0, theta[:, 0])
-        rows = self.samples[:: max(1, len(self.samples) // 2000)]
-        try:
-            values = gaussian_kde(rows.T)(theta.T)
-        except np.linalg.LinAlgError:
+        rows = np.unique(self.samples[:: max(1, len(self.samples) // 2000)], axis=0, return_counts=True)
+        dim = len(self.names)
+        if np.linalg.matrix_rank(rows[0] - rows[0].mean(axis=0), tol=1e-9 * np.ptp(rows[0])) < dim:
             raise ValueError(
                 "the draws lie on a line or a point, so they have no density. The posterior rests on too few "
                 "simulations; see .notes."
-            ) from None
+            )
+        estimate = gaussian_kde(rows[0].T, bw_method=len(rows[0]) ** (-1.0 / (dim + 4)), weights=rows[1])
+        values = sum(estimate(image.T) for image in _images(theta, self.prior.low, self.prior.high))
         return np.where(self.prior.contains(theta), values, 0.0)
 
     def _column(self, parameter: str | int) -> int:
@@ -246,6 +257,22 @@ class Posterior:
         if not 0 <= parameter < len(self.names):
             raise ValueError(f"parameter is {parameter}; give a number from 0 to {len(self.names) - 1}, or a name.")
         return parameter
+
+
+def _images(theta: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """Return the points and their mirror images at the faces of the support; at its corners too in two dimensions."""
+    images = [theta]
+    for column in range(theta.shape[1]):
+        seen = images if theta.shape[1] <= 2 else images[:1]
+        mirrored = []
+        for end in (low[column], high[column]):
+            if np.isfinite(end):
+                for image in seen:
+                    other = image.copy()
+                    other[:, column] = 2.0 * end - image[:, column]
+                    mirrored.append(other)
+        images = images + mirrored
+    return images
 
 
 def reflected_density(draws: np.ndarray, grid: np.ndarray, low: float, high: float) -> np.ndarray:

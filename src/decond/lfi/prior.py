@@ -15,6 +15,9 @@ DECADES = 50.0
 JOINT_DRAWS = 4000
 """Draws that tell the location and spread of a joint prior."""
 
+MASS_DRAWS = 100_000
+"""Draws that tell how much of a joint prior lies inside its support."""
+
 TRIES = 1000
 """Batches of draws after which a joint prior is said to lie outside its support."""
 
@@ -168,6 +171,8 @@ class _Joint:
         self.low, self.high = (np.broadcast_to(np.asarray(b, np.float64), (self.dim,)).copy() for b in bounds)
         if not (self.low < self.high).all():
             raise ValueError(f"support is {support!r}; each low bound has to be below its high bound.")
+        self.log_mass = 0.0 if support is None else self._log_mass()
+        self._check_rows()
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         kept = np.empty((0, self.dim))
@@ -182,7 +187,30 @@ class _Joint:
         )
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(self.joint.logpdf(rows if self.dim > 1 else rows[:, 0]), np.float64).reshape(len(rows))
+        values = np.asarray(self.joint.logpdf(rows if self.dim > 1 else rows[:, 0]), np.float64)
+        return values.reshape(len(rows)) - self.log_mass
+
+    def _log_mass(self) -> float:
+        """Return the logarithm of the share inside the support: exact for one parameter, else from draws."""
+        if self.dim == 1 and hasattr(self.joint, "cdf"):
+            mass = float(np.squeeze(self.joint.cdf(self.high[0]) - self.joint.cdf(self.low[0])))
+        else:
+            draws = np.asarray(self.joint.rvs(size=MASS_DRAWS, random_state=np.random.default_rng(0)), np.float64)
+            rows = draws.reshape(MASS_DRAWS, self.dim)
+            mass = float(((rows >= self.low) & (rows <= self.high)).all(axis=1).mean())
+        return float(np.log(max(mass, 1.0 / MASS_DRAWS)))
+
+    def _check_rows(self) -> None:
+        rows = self.sample(3, np.random.default_rng(0))
+        try:
+            values = self.log_density(rows)
+        except ValueError:
+            values = np.empty(0)
+        if values.shape != (3,):
+            raise TypeError(
+                f"the joint distribution {self.joint!r} has no density for rows of {self.dim} parameters; its logpdf "
+                "has to take rows (n, d) and return n values."
+            )
 
     def quantiles(self) -> np.ndarray:
         return np.quantile(self.sample(JOINT_DRAWS, np.random.default_rng(0)), _LEVELS, axis=0)
@@ -236,14 +264,24 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_marginal(name: str, marginal: Any) -> None:
-    if hasattr(marginal, "pmf") or hasattr(getattr(marginal, "dist", None), "pmf"):
+    if hasattr(getattr(marginal, "dist", marginal), "_pmf"):
         raise TypeError(f"the prior of {name!r} is discrete; only continuous parameters are supported.")
     if not all(hasattr(marginal, attribute) for attribute in ("rvs", "logpdf", "ppf", "support")):
         raise TypeError(
             f"the prior of {name!r} is {marginal!r}; give a frozen scipy.stats distribution, for example "
             "scipy.stats.norm(0, 1) or scipy.stats.uniform(low, width)."
         )
+    if not hasattr(marginal, "dist"):
+        raise TypeError(
+            f"the prior of {name!r} has no parameters of its own; freeze it, such as scipy.stats.gamma(2, scale=1)."
+        )
     if np.shape(marginal.mean()) not in ((), (1,)):
         raise ValueError(
             f"the prior of {name!r} has arrays as parameters; give one distribution for each parameter of the model."
+        )
+    low, high = marginal.support()
+    if not (low < high and np.isfinite(marginal.ppf(0.5))):
+        raise ValueError(
+            f"the prior of {name!r} has arguments that {marginal.dist.name} does not accept ({marginal.args}, "
+            f"{marginal.kwds}); check their signs: a scale has to be positive."
         )

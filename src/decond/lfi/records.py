@@ -30,10 +30,11 @@ class Record(NamedTuple):
     seconds: float | None
 
 
-def assembled(records: Sequence[Record], names: Sequence[str]) -> Simulations:
-    """Return rows as arrays. The length of x is that of most rows, whichever came first."""
+def assembled(records: Sequence[Record], names: Sequence[str], width: int | None = None) -> Simulations:
+    """Return rows as arrays. The length of x is `width`, or that of most rows, whichever came first."""
     lengths = Counter(len(record.x) // 8 for record in records if record.done)
-    s = lengths.most_common(1)[0][0] if lengths else 1
+    s = width or (lengths.most_common(1)[0][0] if lengths else 1)
+    others = "most returned" if width is None else "the first round has"
     x = np.full((len(records), s), np.nan)
     reasons = [record.reason for record in records]
     valid = np.array([bool(record.done) and len(record.x) == 8 * s for record in records])
@@ -41,7 +42,7 @@ def assembled(records: Sequence[Record], names: Sequence[str]) -> Simulations:
         if valid[i]:
             x[i] = array(record.x)
         elif record.done:
-            reasons[i] = f"returned {len(record.x) // 8} values where most returned {s}"
+            reasons[i] = f"returned {len(record.x) // 8} values where {others} {s}"
     theta = parameters([record.theta for record in records], len(names))
     return Simulations(theta, x, valid=valid, reasons=reasons, raw=_raw(records, valid), names=names)
 
@@ -76,17 +77,37 @@ def finish(connection: sqlite3.Connection, where: str, which: tuple[Any, ...], r
 
 def told(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Result]:
     """Return results made elsewhere, each finite or with a reason."""
-    rows = list(x.to_numpy() if hasattr(x, "to_numpy") else x)
+    rows = _told_rows(x)
     check_same_length(rows, "x", n, partner)
     texts = [""] * n if reasons is None else list(reasons)
     check_same_length(texts, "reasons", n, partner)
     results = []
     for row, text in zip(rows, texts, strict=True):
-        values = None if row is None else np.atleast_1d(np.asarray(row, dtype=np.float64)).ravel()
+        values = None if row is None else _told_values(row)
         usable = values is not None and values.size > 0 and np.isfinite(values).all()
         reason = text or ("" if usable else "no result" if values is None else NOT_FINITE)
         results.append(Result(values, None, reason, np.nan))
     return results
+
+
+def _told_values(row: Any) -> np.ndarray:
+    try:
+        return np.atleast_1d(np.asarray(row, dtype=np.float64)).ravel()
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"x has the row {row!r}; give numbers, or None for a simulation that failed.") from None
+
+
+def _told_rows(x: Any) -> list[Any]:
+    values = x.to_numpy() if hasattr(x, "to_numpy") else x
+    if np.ndim(values) == 0 if isinstance(values, np.ndarray) else isinstance(values, str | bytes | dict):
+        values = None
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(
+            f"x is {x!r}; give one row of summaries for each simulation, (n, s), for example [[0.5], [1.5]], with "
+            "None for one that failed."
+        ) from None
 
 
 def _raw(rows: Sequence[Record], valid: np.ndarray) -> np.ndarray | None:

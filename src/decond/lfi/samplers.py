@@ -124,7 +124,19 @@ def _next_step(log_likelihood: np.ndarray, longest: float) -> float:
             low = middle
         else:
             high = middle
-    return max(low, 1e-12 * longest)
+    return low if low > 0.0 else _tiny_step(log_likelihood, longest, wanted)
+
+
+def _tiny_step(log_likelihood: np.ndarray, longest: float, wanted: float) -> float:
+    """Return the step where halving cannot reach it: the likelihood spans too many powers of ten."""
+    low, high = np.log(longest) - 500.0, np.log(longest)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if _effective(np.exp(middle) * log_likelihood) >= wanted:
+            low = middle
+        else:
+            high = middle
+    return float(np.exp(low))
 
 
 def _effective(log_weights: np.ndarray) -> float:

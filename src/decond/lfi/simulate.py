@@ -14,9 +14,10 @@ import numpy as np
 
 from decond.checks import as_count, as_number
 from decond.lfi.claims import Claimant
+from decond.lfi.fingerprint import fingerprint
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import BLOCK, Plan, SimulationStore, SimulationWarning, drawn_parameters, opened
+from decond.lfi.store import BLOCK, RESERVED, Plan, SimulationStore, SimulationWarning, drawn_parameters, opened
 from decond.lfi.work import SimulationError, Work, results
 
 __all__ = ["SimulationError", "simulate"]
@@ -49,12 +50,14 @@ def simulate(
 
     A simulation that raises, returns NaN or the wrong number of values, or takes too long, is a row with a reason.
     Each has a random generator of its own, fixed by `seed`, the round and the row: results do not depend on
-    `n_jobs`, on the order in which they finish, on interruptions, or on n.
+    `n_jobs`, on the order in which they finish, on interruptions, or on n. One exception: with `batched`, the rows of
+    a proposal that fill its last batch of 100 only in part depend on how many they are.
 
     With a `store`, each result is written as soon as it is there. The same call resumes after any interruption and
     runs only what is missing; a larger n adds to what is there; two processes may make the same call at once and
-    share the work. What is stored is kept: use a new file after a change of the simulator. Where simulations run is
-    joblib's choice, and yours by ``joblib.parallel_config``.
+    share the work. What is stored is kept: use a new file after a change of the simulator; a `SimulationWarning` says
+    so where its code is another one. After a change of `summarize`, summaries are computed again from the raw data.
+    Where simulations run is joblib's choice, and yours by ``joblib.parallel_config``.
 
     Args:
         simulator: ``simulator(theta, rng)`` with one row of parameters (d,), returning summaries (s,); with
@@ -71,7 +74,7 @@ def simulate(
             so that the limit holds for compiled code too, and a crash is one more failed simulation.
         proposal: Parameters (n, d) to run at instead of draws from the prior.
         round: A label that keeps rounds apart, in the store and in their random numbers; by default 0 for draws
-            from the prior and 1 for a proposal.
+            from the prior and 1 for a proposal. "asked", "added" and "method" are the store's own.
 
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2)})
@@ -80,15 +83,19 @@ def simulate(
     ((20, 1), (20, 1), 20)
     """
     label = str(round if round is not None else 0 if proposal is None else 1)
+    if label in RESERVED:
+        raise ValueError(f"round is {round!r}, which the store uses for rows made elsewhere; choose another label.")
     _check_call(simulator, summarize)
+    check_options(batched, timeout)
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise ValueError(f"n_jobs is {n_jobs!r}; give a whole number other than 0 (-1 for all cores), or None.")
-    limit = None if timeout is None else as_number(timeout, "timeout", minimum=0.0, strict=True)
+    limit = None if timeout is None else float(timeout)
     entropy = _as_entropy(seed)
     theta, count = _parameters(prior, proposal, n, entropy, label, batched)
-    plan = Plan(entropy, batched, proposal is not None, _name(simulator))
+    made = (_name(simulator), fingerprint(simulator), fingerprint(summarize))
+    plan = Plan(entropy, bool(batched), proposal is not None, *made)
     with opened(store, prior) as file:
-        file.plan(label, theta, plan)
+        file.plan(label, theta, plan, summarize)
         with _progress_bar(progress, count) as show:
             _run(file, Work(simulator, summarize, batched, limit, entropy, label), count, n_jobs, show)
         simulations = file.simulations(label, count)
@@ -145,6 +152,16 @@ def _check_call(simulator: Any, summarize: Any) -> None:
             continue
         except TypeError as error:
             raise TypeError(f"{name} {_name(function)} cannot be called as {name}{arguments}: {error}.") from None
+
+
+def check_options(batched: Any, timeout: Any) -> None:
+    """Raise unless `batched` is True or False, and `timeout` None or a number of seconds."""
+    if not isinstance(batched, bool | np.bool_):
+        raise TypeError(f"batched is {batched!r}; give True if the simulator takes many rows at once, else False.")
+    if isinstance(timeout, str | bytes | bool):
+        raise TypeError(f"timeout is {timeout!r}; give a number of seconds, or None for no limit.")
+    if timeout is not None:
+        as_number(timeout, "timeout", minimum=0.0, strict=True, remedy="Give seconds, or None for no limit.")
 
 
 def _as_entropy(seed: Any) -> int:

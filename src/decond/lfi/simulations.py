@@ -49,9 +49,9 @@ class Simulations:
         self.raw: np.ndarray | None = None if raw is None else frozen(raw)
         if self.raw is not None:
             check_same_length(self.raw, "raw", n, "theta")
-        self.names = (
-            tuple(names) if names is not None else tuple(f"theta_{i + 1}" for i in range(self.theta.shape[1]))
-        )
+        self.named = names is not None
+        default = (f"theta_{i + 1}" for i in range(self.theta.shape[1]))
+        self.names = tuple(default if names is None else names)
         if len(self.names) != self.theta.shape[1]:
             raise ValueError(f"names has {len(self.names)} entries but theta has {self.theta.shape[1]} columns.")
 
@@ -74,7 +74,8 @@ class Simulations:
         """Return some of the rows, chosen by numbers or by True and False."""
         raw = None if self.raw is None else self.raw[rows]
         reasons = self.reasons[rows].tolist()
-        return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, self.names)
+        names = self.names if self.named else None
+        return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, names)
 
     def frame(self) -> "pd.DataFrame":
         """Return a pandas frame: parameters by name, summaries x1, x2, …, valid, reason."""
@@ -90,16 +91,21 @@ class Simulations:
             mine, theirs = getattr(self, name).shape[1], getattr(other, name).shape[1]
             if mine != theirs:
                 raise ValueError(f"{name} has {mine} columns here and {theirs} there; they cannot be put together.")
+        if self.named and other.named and self.names != other.names:
+            raise ValueError(
+                f"the parameters are called {', '.join(self.names)} here and {', '.join(other.names)} there; bring "
+                "the columns into one order first."
+            )
         raw = None
         if self.raw is not None and other.raw is not None:
-            raw = np.concatenate([self.raw, other.raw])
+            raw = _stacked(self.raw, other.raw)
         return type(self)(
             np.concatenate([self.theta, other.theta]),
             np.concatenate([self.x, other.x]),
             np.concatenate([self.valid, other.valid]),
             np.concatenate([self.reasons, other.reasons]).tolist(),
             raw,
-            self.names,
+            self.names if self.named else other.names if other.named else None,
         )
 
     def __len__(self) -> int:
@@ -119,6 +125,15 @@ class Simulations:
         given[unexplained & ~finite] = "returned NaN or infinity"
         given[unexplained & finite] = "marked as failed"
         return given
+
+
+def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return data sets of both, as an array of objects where their shapes differ."""
+    if first.dtype != object and second.dtype != object and first.shape[1:] == second.shape[1:]:
+        return np.concatenate([first, second])
+    together = np.empty(len(first) + len(second), dtype=object)
+    together[:] = [*first, *second]
+    return together
 
 
 def _flags(valid: Any, n: int) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from decond.checks import as_count
 from decond.lfi.database import Database, StoreError
 from decond.lfi.execution import Result, summarized
+from decond.lfi.fingerprint import NONE, changed, fingerprint
 from decond.lfi.prior import Prior
 from decond.lfi.records import Record, array, assembled, blob, finish, insert, parameters, told
 from decond.lfi.simulations import Simulations
@@ -26,8 +27,20 @@ __all__ = ["SimulationStore", "SimulationWarning", "StoreError"]
 BLOCK = 100
 """Parameters are drawn, and batches are run, this many at a time: a row does not depend on how many follow."""
 
+FIRST = "0"
+"""The round of draws from the prior, whose length of x the other rounds are judged by."""
+
 ASKED = "asked"
 ADDED = "added"
+METHOD = "method"
+RESERVED = (ASKED, ADDED, METHOD)
+"""Rounds whose rows are not run by `simulate`."""
+
+USUAL_WIDTH = (
+    "SELECT length(x) / 8 FROM simulations WHERE round = ? AND status = 'done' "
+    "GROUP BY length(x) ORDER BY count(*) DESC, min(row) LIMIT 1"
+)
+"""The length of x in most finished rows of a round."""
 
 
 class SimulationWarning(UserWarning):
@@ -35,12 +48,27 @@ class SimulationWarning(UserWarning):
 
 
 class Plan(NamedTuple):
-    """How the rows of one round are made; a store refuses to mix rows that were made differently."""
+    """How the rows of one round are made; a store refuses to mix rows that were made differently.
+
+    `code` and `summary` are the fingerprints of the simulator and of summarize; None where they are unknown.
+    """
 
     seed: int
     batched: bool = False
     proposal: bool = False
     simulator: str = ""
+    code: str | None = None
+    summary: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return a plan from its text; what other versions wrote, or did not write, is left out."""
+        fields = {name: value for name, value in json.loads(text).items() if name in cls._fields}
+        return cls(**{**fields, "seed": int(fields["seed"])})
+
+    def text(self) -> str:
+        """Return the plan as it is stored."""
+        return json.dumps({**self._asdict(), "seed": str(self.seed)})
 
 
 class SimulationStore:
@@ -48,7 +76,8 @@ class SimulationStore:
 
     `simulate(..., store=...)` fills it. Simulations that run elsewhere, on a cluster or in a laboratory, go through
     `ask` and `tell`; `add` takes those that exist already. Rows belong to rounds: "0" for draws from the prior,
-    the labels given to `simulate` for proposals, "asked" and "added".
+    the labels given to `simulate` for proposals, "asked" and "added", and "method" for those that a method of `infer`
+    ran itself. Rows of another length than those of round 0 are failed simulations.
 
     Several processes of one machine may use a file at once. Close the store before you copy the file.
 
@@ -139,7 +168,7 @@ class SimulationStore:
         if not rows:
             where = "no finished simulations" if round is None else f"no finished simulations in round {round}"
             raise StoreError(f"the store {self.path} holds {where} yet; run simulate(...) or tell results first.")
-        return assembled(rows, self.names)
+        return assembled(rows, self.names, self._width(round))
 
     def frame(self) -> "pd.DataFrame":
         """Return the finished simulations as a pandas frame: parameters, x1, x2, …, valid, reason, round, seconds."""
@@ -147,7 +176,9 @@ class SimulationStore:
 
         rows = self._finished(None, None)
         frame = (
-            assembled(rows, self.names).frame() if rows else pd.DataFrame(columns=[*self.names, "valid", "reason"])
+            assembled(rows, self.names, self._width(None)).frame()
+            if rows
+            else pd.DataFrame(columns=[*self.names, "valid", "reason"])
         )
         frame["round"] = [row.round for row in rows]
         frame["seconds"] = np.array([row.seconds for row in rows], dtype=np.float64)
@@ -167,22 +198,31 @@ class SimulationStore:
     # ---- second thoughts -----------------------------------------------------------------------------------------
 
     def retry_failures(self, round: int | str = 0) -> int:
-        """Open the failed rows of a round, so that the next `simulate` runs them again; return their number."""
+        """Open the failed rows of a round, so that the next `simulate` runs them again; return their number.
+
+        Rows of the wrong length count as failed. The simulator may be another one then: the next one is not compared
+        with that of before.
+        """
+        label = str(round)
+        if label in RESERVED:
+            return 0
         with self.database.transaction() as connection:
-            return connection.execute(
-                "UPDATE simulations SET status = 'open', x = NULL, raw = NULL, reason = '', seconds = NULL "
-                "WHERE status = 'failed' AND round = ? AND round NOT IN ('asked', 'added')",
-                (str(round),),
+            found = connection.execute(USUAL_WIDTH, (label,)).fetchone()
+            width = self._width(label) or (found[0] if found else 0)
+            opened = connection.execute(
+                "UPDATE simulations SET status = 'open', x = NULL, raw = NULL, raw_shape = NULL, reason = '', "
+                "seconds = NULL WHERE round = ? AND (status = 'failed' OR (status = 'done' AND length(x) != ?))",
+                (label, 8 * width),
             ).rowcount
+            if opened:
+                for _, plan in _plans(connection, label):
+                    _write_plan(connection, label, plan._replace(simulator="", code=None))
+        return opened
 
     def resummarize(self, summarize: Callable[[np.ndarray], Any]) -> None:
         """Compute the summaries of every stored raw data set again, with another function, in one transaction."""
         with self.database.transaction() as connection:
-            found = connection.execute("SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL")
-            for identifier, stored, shape, seconds in found.fetchall():
-                raw = array(stored).reshape(json.loads(shape))
-                x, reason = summarized(raw, summarize)
-                finish(connection, "id = ?", (identifier,), Result(x, raw, reason, seconds))
+            _resummarize(connection, summarize)
 
     def close(self) -> None:
         """Close the file."""
@@ -203,10 +243,57 @@ class SimulationStore:
 
     # ---- for `simulate` ------------------------------------------------------------------------------------------
 
-    def plan(self, label: str, theta: np.ndarray, plan: Plan) -> None:
-        """Enter the rows of a round; those that are there must have been made in the same way."""
+    def plan(
+        self,
+        label: str,
+        theta: np.ndarray,
+        plan: Plan,
+        summarize: Callable[[np.ndarray], Any] | None = None,
+    ) -> None:
+        """Enter the rows of a round; those that are there must have been made in the same way.
+
+        If they were summarized by another function, their summaries are computed again from the raw data.
+        """
         with self.database.transaction() as connection:
-            self._plan(connection, label, theta, plan, "open")
+            before = self._plan(connection, label, theta, plan, "open")
+            again = changed(before.summary, plan.summary) and summarize is not None
+            number = _resummarize(connection, summarize) if again and summarize is not None else 0
+        if again:
+            warnings.warn(
+                f"the store {self.path} was filled with another summarize. The summaries of its {number} simulations "
+                "with raw data were computed again with the one given now.",
+                SimulationWarning,
+                stacklevel=3,
+            )
+
+    def keeper(self) -> Callable[[np.ndarray, Sequence[Result]], None]:
+        """Return a function that appends simulations which a method ran itself, without those that are there.
+
+        A chain that runs again, from the same seed, gives what an earlier run has written.
+        """
+        there = set(self.database.rows("SELECT theta, x FROM simulations WHERE round = ?", (METHOD,)))
+
+        def keep(theta: np.ndarray, results: Sequence[Result]) -> None:
+            with self.database.transaction() as connection:
+                _enter_round(connection, METHOD, Plan(self.seed), self.path)
+                for values, result in zip(theta, results, strict=True):
+                    if (blob(values), None if result.x is None else blob(result.x)) not in there:
+                        last = "SELECT coalesce(max(row) + 1, 0) FROM simulations WHERE round = ?"
+                        row = connection.execute(last, (METHOD,)).fetchone()[0]
+                        insert(connection, METHOD, row, values[None, :], "asked")
+                        finish(connection, "round = ? AND row = ?", (METHOD, row), result)
+
+        return keep
+
+    def observation_of(self, label: str, mark: str) -> str:
+        """Return the mark of the observation that a round was proposed for; if there is no such round, note this."""
+        key = f"observation of round {label}"
+        with self.database.transaction() as connection:
+            if _length(connection, label) == 0:
+                connection.execute("INSERT OR REPLACE INTO header VALUES (?, ?)", (key, mark))
+                return mark
+            found = connection.execute("SELECT value FROM header WHERE key = ?", (key,)).fetchone()
+        return mark if found is None else str(found[0])  # it was not noted always
 
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another process finished first stays as it is."""
@@ -249,8 +336,15 @@ class SimulationStore:
             raise StoreError(f"{what} draws from the prior; open the store with it, SimulationStore(path, prior).")
         return self.prior
 
-    def _plan(self, connection: sqlite3.Connection, label: str, theta: np.ndarray, plan: Plan, status: str) -> None:
-        _enter_round(connection, label, plan, self.path)
+    def _width(self, round: int | str | None) -> int | None:
+        """Return the length that x must have in a round other than the first; None if that of most rows decides."""
+        if round is not None and str(round) == FIRST:
+            return None
+        found = self.database.rows(USUAL_WIDTH, (FIRST,))
+        return int(found[0][0]) if found else None
+
+    def _plan(self, connection: sqlite3.Connection, label: str, theta: np.ndarray, plan: Plan, status: str) -> Plan:
+        before = _enter_round(connection, label, plan, self.path)
         stored = connection.execute(
             "SELECT theta FROM simulations WHERE round = ? ORDER BY row LIMIT ?", (label, len(theta))
         ).fetchall()
@@ -263,6 +357,7 @@ class SimulationStore:
                 f"it was filled from another {source}. Use a new file, or the {source} of before."
             )
         insert(connection, label, len(stored), theta[len(stored) :], status)
+        return before
 
     def _pending(self) -> list[tuple[int, bytes]]:
         return self.database.rows("SELECT id, theta FROM simulations WHERE status = 'asked' ORDER BY id")
@@ -327,35 +422,82 @@ def generator(seed: int, purpose: int, label: str, number: int) -> np.random.Gen
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _enter_round(connection: sqlite3.Connection, label: str, plan: Plan, path: str) -> None:
-    """Note how a round is made, or compare with the note that is there."""
-    found = connection.execute("SELECT plan FROM rounds WHERE label = ?", (label,)).fetchone()
-    if found is None:
+def _enter_round(connection: sqlite3.Connection, label: str, plan: Plan, path: str) -> Plan:
+    """Note how a round is made, or compare with the note that is there; return what was noted before, or is now."""
+    plans = _plans(connection, label)
+    if not plans:
         position = connection.execute("SELECT count(*) FROM rounds").fetchone()[0]
-        text = json.dumps({**plan._asdict(), "seed": str(plan.seed)})
-        connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (label, position, text))
-        return
-    fields = json.loads(found[0])
-    noted = Plan(**{**fields, "seed": int(fields["seed"])})
-    if label == ADDED:
-        return
-    for name in ("seed", "batched", "proposal"):
+        connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (label, position, plan.text()))
+        return plan
+    noted = plans[0][1]
+    if label in (ADDED, METHOD):
+        return noted
+    _check_alike(noted, plan, label, path)
+    _write_plan(connection, label, _completed(noted, plan))
+    if noted.simulator and noted.simulator != plan.simulator:
+        what = f"by the simulator {noted.simulator}, and now {plan.simulator} is given"
+    elif changed(noted.code, plan.code):
+        what = f"by {noted.simulator} with other code than it has now"
+    else:
+        return noted
+    warnings.warn(
+        f"the store {path} was filled {what}. What is stored is kept, and rows of both would be mixed; use a new "
+        "file unless the two give the same.",
+        SimulationWarning,
+        stacklevel=5,
+    )
+    return noted
+
+
+def _completed(noted: Plan, plan: Plan) -> Plan:
+    """Return a note with what was unknown until now."""
+    name, code, summary = noted.simulator or plan.simulator, noted.code, noted.summary
+    if code is None and name == plan.simulator:
+        code = plan.code
+    if summary is None and plan.summary != NONE:
+        summary = plan.summary
+    return noted._replace(simulator=name, code=code, summary=summary)
+
+
+def _check_alike(noted: Plan, plan: Plan, label: str, path: str) -> None:
+    """Raise if rows made in these two ways do not belong together."""
+    for name in ("seed", "batched", "proposal", "summary"):
         then, now = getattr(noted, name), getattr(plan, name)
+        what = f"{name} = {then}, and now {name} = {now} is asked for"
+        if name == "proposal":
+            what = f"parameters from {'a proposal' if then else 'the prior'}, and now it is the other way round"
+        if name == "summary":
+            if None in (then, now) or NONE not in (then, now):
+                continue
+            what = f"{'no' if then == NONE else 'a'} summarize, and now {'none' if now == NONE else 'one'} is given"
         if then != now:
-            what = f"{name} = {then}, and now {name} = {now} is asked for"
-            if name == "proposal":
-                what = f"parameters from {'a proposal' if then else 'the prior'}, and now it is the other way round"
             raise StoreError(
                 f"the store {path} holds round {label} made with {what}. Ask as before to go on, or use a new file "
                 "or another round."
             )
-    if noted.simulator != plan.simulator:
-        warnings.warn(
-            f"the store {path} was filled by the simulator {noted.simulator}, and now {plan.simulator} is given. "
-            "What is stored is kept; use a new file if the two differ in more than their names.",
-            SimulationWarning,
-            stacklevel=5,
-        )
+
+
+def _plans(connection: sqlite3.Connection, label: str | None = None) -> list[tuple[str, Plan]]:
+    """Return the notes on one round or on all."""
+    found = connection.execute("SELECT label, plan FROM rounds WHERE ? IS NULL OR label = ?", (label, label))
+    return [(name, Plan.read(text)) for name, text in found.fetchall()]
+
+
+def _write_plan(connection: sqlite3.Connection, label: str, plan: Plan) -> None:
+    connection.execute("UPDATE rounds SET plan = ? WHERE label = ?", (plan.text(), label))
+
+
+def _resummarize(connection: sqlite3.Connection, summarize: Callable[[np.ndarray], Any]) -> int:
+    """Compute the summaries of all raw data again, and note by what; return how many there are."""
+    found = connection.execute("SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL").fetchall()
+    for identifier, stored, shape, seconds in found:
+        raw = array(stored).reshape(json.loads(shape))
+        x, reason = summarized(raw, summarize)
+        finish(connection, "id = ?", (identifier,), Result(x, raw, reason, seconds))
+    for label, plan in _plans(connection):
+        if plan.summary != NONE:
+            _write_plan(connection, label, plan._replace(summary=fingerprint(summarize)))
+    return len(found)
 
 
 def _length(connection: sqlite3.Connection, label: str) -> int:
@@ -369,5 +511,7 @@ def opened(store: "SimulationStore | str | os.PathLike[str] | None", prior: Prio
         store._agreed_names(prior)
         yield store
         return
+    if store is not None and not isinstance(store, str | os.PathLike):
+        raise TypeError(f"store is {store!r}; give the name of a file, such as 'runs.sqlite', or a SimulationStore.")
     with SimulationStore(":memory:" if store is None else store, prior) as own:
         yield own

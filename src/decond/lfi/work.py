@@ -1,8 +1,12 @@
 """Work that travels: the simulator in worker processes and threads, wherever joblib puts them."""
 
+import contextlib
+import functools
+import inspect
 import itertools
 import pickle
 import threading
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -15,13 +19,16 @@ import numpy as np
 from decond.lfi.execution import LimitedCaller, Result, call
 from decond.lfi.store import generator
 
-__all__ = ["SimulationError", "Work", "results"]
+__all__ = ["SimulationError", "Work", "packed", "results"]
 
 _ROW, _BATCH = 1, 2
 
+IDLE = 3.0
+"""Seconds without a call after which the process for calls with a limit is ended."""
+
 _UNSENDABLE = (
-    "the simulator cannot be sent to another process: {}. Let it open files and connections itself, when it is "
-    "called; or use n_jobs=1 without timeout."
+    "{function} cannot be sent to another process: {error}{culprit}. Let it open files and connections itself, when "
+    "it is called; or use n_jobs=1 without timeout."
 )
 
 Simulator = Callable[..., Any]
@@ -62,10 +69,7 @@ class Work:
     def payload(self) -> bytes:
         """Return the functions, pickled."""
         if self._payload is None:
-            try:
-                self._payload = pickle.dumps(joblib.wrap_non_picklable_objects(self.functions, keep_wrapper=False))
-            except Exception as error:
-                raise SimulationError(_UNSENDABLE.format(error)) from error
+            self._payload = packed(*self.functions)
         return self._payload
 
     def _call(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
@@ -79,6 +83,52 @@ class Work:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.functions = _unpickled(self.token, state["_payload"])
+
+
+def packed(simulator: Simulator, summarize: Simulator | None, batched: bool) -> bytes:
+    """Return a simulator, pickled by value, as another process takes it; raise with the part that cannot be sent."""
+    try:
+        return _pickled((simulator, summarize, batched))
+    except Exception as error:
+        function, culprit = _culprit(simulator, summarize)
+        raise SimulationError(_UNSENDABLE.format(function=function, error=error, culprit=culprit)) from error
+
+
+def _pickled(value: Any) -> bytes:
+    return pickle.dumps(joblib.wrap_non_picklable_objects(value, keep_wrapper=False))
+
+
+def _culprit(simulator: Simulator, summarize: Simulator | None) -> tuple[str, str]:
+    """Return which function cannot be sent, and a remark on what it holds that is to blame, where that is found."""
+    name, function = ("summarize", summarize) if _travels(simulator) else ("the simulator", simulator)
+    with contextlib.suppress(Exception):  # this is only a help
+        held = [repr(part) for part, value in _parts(function) if not _travels(value)]
+        return name, f" (it holds {' and '.join(held[:3])})" if held else ""
+    return name, ""
+
+
+def _travels(value: Any) -> bool:
+    try:
+        _pickled(value)
+    except Exception:
+        return False
+    return True
+
+
+def _parts(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a function holds, by name: variables around it, arguments of a partial, attributes."""
+    if isinstance(function, functools.partial):
+        yield from ((f"argument {i + 1}", value) for i, value in enumerate(function.args))
+        yield from function.keywords.items()
+        yield from _parts(function.func)
+    if inspect.ismethod(function):
+        yield from _parts(function.__self__)
+        return
+    if inspect.isfunction(function):
+        found = inspect.getclosurevars(function)
+        yield from (*found.nonlocals.items(), *found.globals.items())
+    elif hasattr(function, "__dict__"):
+        yield from vars(function).items()
 
 
 _unpickled_last: tuple[str, Any] = ("", None)
@@ -96,11 +146,15 @@ def _unpickled(token: str, payload: bytes) -> Any:
 
 
 class _Callers:
-    """The processes for calls with a limit: one for each thread of each run."""
+    """The processes for calls with a limit: one for each thread of each run, ended when there is no more to do.
+
+    A worker of joblib outlives the run, and nobody tells it that the run is over: what is idle ends after a while.
+    """
 
     def __init__(self) -> None:
         self._callers: dict[tuple[str, int], LimitedCaller] = {}
         self._lock = threading.Lock()
+        self._watched = False
 
     def get(self, token: str, payload: Callable[[], bytes], limit: float) -> LimitedCaller:
         """Return the caller of this thread, and end what this thread has left over from another run."""
@@ -110,6 +164,9 @@ class _Callers:
                 self._callers.pop(key).close()
             if (token, thread) not in self._callers:
                 self._callers[token, thread] = LimitedCaller(payload(), limit)
+            if not self._watched:
+                self._watched = True
+                threading.Thread(target=self._watch, daemon=True).start()
             return self._callers[token, thread]
 
     def close(self, token: str) -> None:
@@ -117,6 +174,18 @@ class _Callers:
         with self._lock:
             for key in [key for key in self._callers if key[0] == token]:
                 self._callers.pop(key).close()
+
+    def _watch(self) -> None:
+        """End what is idle, until nothing is left."""
+        while True:
+            time.sleep(IDLE / 4.0)
+            with self._lock:
+                idle = [key for key, caller in self._callers.items() if caller.close_if_idle(IDLE)]
+                for key in idle:
+                    del self._callers[key]
+                if not self._callers:
+                    self._watched = False
+                    return
 
 
 _CALLERS = _Callers()
@@ -134,14 +203,18 @@ def results(work: Work, tasks: Iterator[Any], n_jobs: int | None) -> Generator[A
             while group := list(itertools.islice(tasks, size)):
                 yield from parallel(group)
     except (BrokenExecutor, pickle.PicklingError) as error:
-        raise SimulationError(_explained(error)) from error
+        raise SimulationError(_explained(error, work)) from error
     finally:
         _CALLERS.close(work.token)
 
 
-def _explained(error: Exception) -> str:
+def _explained(error: Exception, work: Work) -> str:
     if isinstance(error, pickle.PicklingError):
-        return str(error.__cause__) if isinstance(error.__cause__, SimulationError) else _UNSENDABLE.format(error)
+        try:
+            work.payload()
+        except SimulationError as reason:
+            return str(reason)
+        return _UNSENDABLE.format(function="the simulator", error=error, culprit="")
     if "un-serialize" in str(error):
         return (
             "the simulator could not be loaded in a worker process: the module that defines it cannot be imported "

@@ -34,7 +34,8 @@ CURVES: dict[str, tuple[Build, str, str]] = {
         "model",
         ":",
     ),
-    "KELFI": (lambda _, seed: lfi.KELFI(seed=seed), "density", "-"),
+    "KELFI": (lambda _, seed: lfi.KELFI(objective="evidence", seed=seed), "density", "--"),
+    "KELFI, validated": (lambda _, seed: lfi.KELFI(seed=seed), "density", "-"),
     "K-ABC": (lambda _, seed: lfi.KABC(seed=seed), "band", "-"),
     "KBR": (lambda _, seed: lfi.KBR(seed=seed), "initial", "-"),
     "K2-ABC": (lambda _, seed: lfi.K2ABC(seed=seed), "impute", "-"),
@@ -191,7 +192,8 @@ def _predators(problem: SimulatorProblem, method: Any, seed: int) -> tuple[lfi.P
             progress=False,
         )
     )
-    return posterior, method.n_simulations_, method.sims_.n_failed
+    assert posterior.simulations is not None
+    return posterior, len(posterior.simulations), posterior.simulations.n_failed
 
 
 def _fitted_posterior(method: lfi.Method, sims: lfi.Simulations, prior: lfi.Prior, observed: Any) -> lfi.Posterior:
@@ -217,6 +219,7 @@ def _draw(truth: np.ndarray, left: dict[str, Curve], right: dict[str, Bar], true
         plot_line(toy, GRID, curve.density, role, name, style)
     plot_line(toy, GRID, truth, "truth", "true posterior", "--")
     toy.set(xlabel="rate θ", ylabel="posterior density", title=f"exponential–gamma, {TOY_SIMULATIONS} simulations")
+    toy.set_ylim(0.0, 1.6 * truth.max())  # a collapsed posterior is a spike that would flatten all others
     toy.legend(frameon=False, fontsize=9)
     names = list(dict.fromkeys([*PUBLISHED_BARS, *right]))
     for at, name in enumerate(names):

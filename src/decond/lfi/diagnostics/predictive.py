@@ -28,7 +28,8 @@ class PredictiveCheck:
 
     `tail_shares` are two-sided: twice the share of simulations on the far side of the observation, for each summary.
     `distance_share` is the share of simulations at least as far from the middle of all as the observation is, in
-    the metric of their covariance. Both count the observation itself, so that they are never zero.
+    the metric of their covariance; `extreme_share`, the share whose farthest summary is at least as far out. They
+    count the observation itself, so that they are never zero.
     """
 
     observed: np.ndarray
@@ -36,6 +37,7 @@ class PredictiveCheck:
     """(n, s), valid simulations only."""
     tail_shares: np.ndarray
     distance_share: float
+    extreme_share: float
     n_failed: int = 0
     level: float = 0.01
     names: tuple[str, ...] = ()
@@ -43,8 +45,7 @@ class PredictiveCheck:
     @property
     def passed(self) -> bool:
         """Whether the observation may be one of the simulations, with a false alarm in `level` of the cases."""
-        least = float(self.tail_shares.min()) * len(self.tail_shares)
-        return self.distance_share > self.level and least > self.level
+        return min(self.distance_share, self.extreme_share) > self.level / 2.0
 
     @property
     def verdict(self) -> str:
@@ -55,7 +56,7 @@ class PredictiveCheck:
     def sentences(self) -> list[str]:
         """The numbers behind the verdict."""
         count = len(self.simulated)
-        odd = percent(self.distance_share)
+        odd = percent(min(self.distance_share, self.extreme_share))
         said = [f"{odd} of {count} predicted data sets are at least as unusual as the observation."]
         far = np.argsort(self.tail_shares)[:MAX_NAMED]
         named = [f"{self.names[j]} ({percent(self.tail_shares[j])})" for j in far if self.tail_shares[j] < 0.05]
@@ -97,8 +98,8 @@ def posterior_predictive_check(
     """Return where the observation lies among data simulated at draws of the posterior.
 
     Give the simulator, which is run n times with the `options` of `lfi.simulate`, or `Simulations` at draws of the
-    posterior that were made elsewhere. The share for the whole observation cannot fall below 1/(n + 1), so n has
-    to be at least 1/level. A model that fails is wrong, or its posterior is; one that passes may still be wrong,
+    posterior that were made elsewhere. Shares for the whole observation cannot fall below 1/(n + 1), so n has to be
+    at least 2/level. A model that fails is wrong, or its posterior is; one that passes may still be wrong,
     since the same observation chose the parameters.
     """
     if not 0.0 < as_number(level, "level") < 1.0:
@@ -133,9 +134,8 @@ def compare(
     named = tuple(names) if names is not None else tuple(f"x{j + 1}" for j in range(x.shape[1]))
     if len(named) != x.shape[1]:
         raise ValueError(f"names has {len(named)} entries but there are {x.shape[1]} summaries; give one for each.")
-    return PredictiveCheck(
-        observed[0].copy(), x.copy(), tails, _distance_share(x, observed), sims.n_failed, level, named
-    )
+    shares = _distance_share(x, observed), _extreme_share(x, observed)
+    return PredictiveCheck(observed[0].copy(), x.copy(), tails, *shares, sims.n_failed, level, named)
 
 
 def share_as_remote(sims: Simulations, observed: np.ndarray) -> float:
@@ -145,6 +145,17 @@ def share_as_remote(sims: Simulations, observed: np.ndarray) -> float:
     tree = KDTree(scale.apply(x))
     distance = tree.query(scale.apply(observed))[0][0]
     return float(np.mean(tree.query(scale.apply(x), k=2)[0][:, 1] >= distance))
+
+
+def _extreme_share(x: np.ndarray, observed: np.ndarray) -> float:
+    """Return the rank of the observation's farthest summary, in robust units of all rows together."""
+    rows = np.concatenate([x, observed])
+    middle = np.median(rows, axis=0)
+    spread = np.median(np.abs(rows - middle), axis=0)
+    deviation = rows.std(axis=0)
+    unit = np.where(spread > 0.0, spread, np.where(deviation > 0.0, deviation, 1.0))
+    farthest = np.max(np.abs(rows - middle) / unit, axis=1)
+    return float(np.mean(farthest >= farthest[-1] * (1.0 - 1e-12)))
 
 
 def _distance_share(x: np.ndarray, observed: np.ndarray) -> float:

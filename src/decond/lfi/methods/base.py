@@ -18,6 +18,9 @@ from decond.lfi.validity import ValidityModel
 __all__ = ["Method", "summarized_observation"]
 
 SUMMARIES = ("auto", "none", "learned")
+USUAL = 0.995
+"""An observation is outside if it is farther from all simulations than this share of them are from each other."""
+
 FEW = 2
 """Valid simulations needed for each parameter, plus ten."""
 
@@ -46,7 +49,9 @@ class Method(ABC):
         """Take in simulations, from the prior or any other proposal; learn what needs no observation."""
         _check_inputs(sims, prior)
         check_choice(self.summary, "summary", SUMMARIES)
-        self.prior_, self.sims_ = prior, sims
+        self.prior_, self.sims_ = prior, _distinct(sims)
+        self.n_repeats_ = len(sims) - len(self.sims_)
+        sims = self.sims_
         self.n_simulations_ = len(sims)
         kept = sims.valid
         self.theta_ = sims.theta[kept]
@@ -90,11 +95,21 @@ class Method(ABC):
             )
         return np.asarray(sims.raw[row])
 
+    def probability_valid(self, theta: Any) -> np.ndarray:
+        """Return P(valid | θ) at rows of parameters: how likely a simulation there is to give a result."""
+        if not hasattr(self, "sims_"):
+            raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
+        return np.exp(self.log_valid_(self.prior_.to_working(self.prior_.rows(theta))))
+
     def log_valid_(self, phi: np.ndarray) -> np.ndarray:
         """Return log P(valid | θ) at working coordinates."""
         if self._validity is None:  # learned when first asked for: not every method asks
-            self._validity = ValidityModel(self.prior_.to_working(self.sims_.theta), self.sims_.valid)
+            self._learn_validity(self.sims_)
+        assert self._validity is not None
         return self._validity.log_probability(phi)
+
+    def _learn_validity(self, sims: Simulations) -> None:
+        self._validity = ValidityModel(self.prior_.to_working(sims.theta), sims.valid)
 
     @abstractmethod
     def _fit(self) -> None:
@@ -118,12 +133,21 @@ class Method(ABC):
         return self._summary_scale.apply(self._learned.apply(x) if self._learned is not None else x)
 
     def _failure_notes(self) -> list[str]:
+        if self.n_repeats_:
+            return [
+                f"{self.n_repeats_} simulations are exact repeats of others, parameters and data; each counts once.",
+                *self._reasons(),
+            ]
+        return self._reasons()
+
+    def _reasons(self) -> list[str]:
         if not self.sims_.n_failed:
             return []
         reasons = "; ".join(f"{count} x {reason}" for reason, count in list(self.sims_.failures.items())[:4])
         return [
             f"{self.sims_.n_failed} of {len(self.sims_)} simulations failed ({reasons}). Their chance is "
-            "part of the likelihood."
+            f"part of the likelihood; P(valid) is {self.sims_.n_valid / len(self.sims_):.2f} over the simulations "
+            "(see probability_valid)."
         ]
 
     def _outside_notes(self, row: np.ndarray) -> list[str]:
@@ -152,6 +176,11 @@ def _check_inputs(sims: Any, prior: Any) -> None:
             f"the simulations have {sims.theta.shape[1]} parameter(s) but the prior has {prior.dim} "
             f"({', '.join(prior.names)})."
         )
+    if sims.named and sims.names != prior.names:
+        raise ValueError(
+            f"the simulations' parameters are called {', '.join(sims.names)} but the prior's "
+            f"{', '.join(prior.names)}; give the columns of theta in the prior's order, and names to match."
+        )
     if not prior.contains(sims.theta).all():
         bad = int((~prior.contains(sims.theta)).sum())
         raise ValueError(
@@ -167,13 +196,30 @@ def _check_inputs(sims: Any, prior: Any) -> None:
         )
 
 
+def _distinct(sims: Simulations) -> Simulations:
+    """Return the simulations without exact repeats, which leave-one-out would take for evidence.
+
+    Counts may repeat by chance at repeated parameters; rows of whole numbers stay.
+    """
+    continuous = np.flatnonzero(sims.valid & (sims.x != np.round(sims.x)).any(axis=1))
+    rows = np.column_stack([sims.theta, sims.x])[continuous]
+    first = np.unique(rows, axis=0, return_index=True)[1]
+    if len(first) == len(rows):
+        return sims
+    kept = np.ones(len(sims), dtype=bool)
+    kept[continuous] = False
+    kept[continuous[first]] = True
+    return sims.take(kept)
+
+
 def _outside(x: np.ndarray, row: np.ndarray) -> str:
     """Return a sentence if the observation lies outside what was simulated, else nothing."""
     low, high = x.min(axis=0), x.max(axis=0)
     beyond = np.flatnonzero((row[0] < low) | (row[0] > high))
     tree = KDTree(x)
     nearest = tree.query(row)[0][0]
-    usual = tree.query(x, k=2)[0][:, 1].max()
+    apart = np.sort(tree.query(x, k=2)[0][:, 1])
+    usual = apart[int(USUAL * (len(apart) - 1))]  # not the largest: one wild simulation would silence the note
     if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
         return ""
     where = f" (summary {beyond[0] + 1} lies beyond all simulations)" if beyond.size else ""

@@ -106,6 +106,8 @@ class _Chain:
         self.method, self.observed, self.runner, self.rng = method, observed, runner, rng
         self.surrogate = _Surrogate(method.phi_, method.x_)
         self.accepted = 0
+        self._failed = 0
+        """Failures that P(valid | θ) was last learned with."""
 
     def run(self, n: int, time_limit: float) -> np.ndarray:
         """Return the states after burn-in; fewer than n if the time is over."""
@@ -120,9 +122,9 @@ class _Chain:
             state = self._next(state, step)
             if i >= burn_in:
                 states.append(state)
-            if time.monotonic() > deadline and states:
+            if time.monotonic() > deadline:
                 break
-        return np.array(states)
+        return np.array(states or [state])
 
     def _next(self, state: np.ndarray, step: np.ndarray) -> np.ndarray:
         proposal = state + step * self.rng.standard_normal(len(state))
@@ -156,6 +158,10 @@ class _Chain:
         x = self.runner.run(self.method.prior_.from_working(phi), self.rng)
         if len(x) and np.isfinite(x).all():
             self.surrogate.add(phi, self.method._summarize(x))
+        last = self.runner.left == 0 or self.runner.n_run % RELEARN == 0
+        if self.runner.n_failed > self._failed and (last or not self._failed):
+            self._failed = self.runner.n_failed
+            self.method._learn_validity(self.runner.simulations(self.method.sims_))
         return True
 
 

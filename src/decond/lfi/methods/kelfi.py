@@ -30,11 +30,11 @@ class KELFI(Method):
     """The likelihood q(y | θ) = κ_ε(y)ᵀ (L + nλI)⁻¹ ℓ(θ), times the prior, as an embedding on draws of the prior.
 
     κ_ε(y, x) is the density of the observation given that the simulator gave x: a Gaussian of width ε, or `kernel_x`.
-    Lengthscales, ε and λ are where the marginal surrogate likelihood, its average over the prior, is largest:
-    `optimum="global"` searches widely, "local" climbs from the median heuristic. ``objective="validation"`` chooses
-    them as `DME` does, which is safer. Kernels that are given are in the units of the data (with ``summary="none"``)
-    and of the parameters; the others act on standardised data and on working coordinates. Simulations may come from
-    any proposal. Negative values of the likelihood count as zero.
+    Lengthscales, ε and λ are chosen by validation, as `DME` does. As published, ``objective="evidence"``, they
+    are where the marginal surrogate likelihood, its average over the prior, is largest, which is fragile.
+    `optimum="global"` searches widely, "local" climbs from the median heuristic. Kernels that are given are in the
+    units of the data (with ``summary="none"``) and of the parameters; the others act on standardised data and on
+    working coordinates. Simulations may come from any proposal. Negative values of the likelihood count as zero.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class KELFI(Method):
         kernel_x: Kernel | None = None,
         kernel_theta: Kernel | None = None,
         regularization: float | str = "learned",
-        objective: str = "evidence",
+        objective: str = "validation",
         optimum: str = "global",
         n_prior: int = 2000,
         seed: Any = 0,

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.lfi.methods.base import Method
+from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, likelihood_at
 from decond.lfi.posterior import Posterior
 from decond.lfi.samplers import TemperedCloud, temper
@@ -27,7 +28,8 @@ class ResidualLikelihood(Method):
     p(y | θ) = Σ_i w_i(θ) κ_h((y − m(θ)) / s(θ) − u_i): m and s are the mean and the scale of the data given the
     parameters, by regression with kernels; u_i are the leave-one-out residuals of the simulations; κ_h
     lies between a Gaussian (h = 1) and a kernel density (small h). Everything is fitted with weights for closeness
-    to the observation, when `posterior` is called. See ``docs/residual_likelihood.md``.
+    to the observation, when `posterior` is called. Where many simulations equal the observation, as with small
+    counts, P(x = y | θ) takes its place. See ``docs/residual_likelihood.md``.
 
     Args:
         seed: Seed of the draws.
@@ -60,10 +62,18 @@ class ResidualLikelihood(Method):
     def _fit(self) -> None:
         """Do nothing: what is worth learning depends on the observation."""
 
-    def likelihood(self, observed: np.ndarray) -> ShiftedLikelihood:
-        """Return the likelihood fitted around one observation (1, s)."""
+    def likelihood(self, observed: np.ndarray) -> ShiftedLikelihood | AtomLikelihood:
+        """Return the likelihood fitted around one observation (1, s).
+
+        It is a probability where many simulations equal the observation and it sits at the edge of what was
+        simulated, or where a density predicts worse which of them do.
+        """
+        atom = atom_at(self.phi_, self.x_, observed)
+        if atom is not None and atom.at_edge:
+            return atom
         rng = np.random.default_rng(0)  # only which rows a pilot sees
-        return likelihood_at(self.phi_, self.x_, observed, summary=self.summary, rng=rng)
+        shifted = likelihood_at(self.phi_, self.x_, observed, summary=self.summary, rng=rng)
+        return atom if atom is not None and atom.tells_more_than(shifted) else shifted
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         likelihood = self.likelihood(observed)
@@ -87,15 +97,16 @@ class ResidualLikelihood(Method):
             lambda n, rng: drawn_from(cloud, n, rng),
             proposer=lambda n, rng: drawn_from(widened, n, rng),
             log_likelihood=lambda theta: log_likelihood(prior.to_working(prior.rows(theta))),
-            log_evidence=cloud.log_evidence,
+            log_evidence=cloud.log_evidence if likelihood.of_data else None,
+            log_normalizer=cloud.log_evidence,
             effective=likelihood.effective,
             notes=_notes(likelihood, cloud),
             seed=self.seed,
         )
 
 
-def _notes(likelihood: ShiftedLikelihood, cloud: TemperedCloud) -> list[str]:
-    notes = []
+def _notes(likelihood: ShiftedLikelihood | AtomLikelihood, cloud: TemperedCloud) -> list[str]:
+    notes = list(likelihood.notes)
     if likelihood.effective < FEW:
         notes.append(
             f"the posterior rests on the equivalent of {likelihood.effective:.0f} simulations close to the "

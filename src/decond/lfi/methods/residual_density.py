@@ -65,9 +65,12 @@ class ResidualDensity:
         exponent += log_weights
         return _log_sum_exp(exponent) - u.shape[1] * np.log(self.width) - self._log_volume
 
-    def whitened(self, residual: np.ndarray) -> np.ndarray:
-        """Return residuals with mean zero and unit covariance."""
-        return solve_triangular(self._root, (residual - self.center).T, lower=True, check_finite=False).T
+    def whitened(self, residual: np.ndarray, columns: np.ndarray | None = None) -> np.ndarray:
+        """Return residuals, of all or some of the columns, with mean zero and unit covariance."""
+        root, center = self._root, self.center
+        if columns is not None:
+            root, center = np.linalg.cholesky((root @ root.T)[np.ix_(columns, columns)]), center[columns]
+        return solve_triangular(root, (residual - center).T, lower=True, check_finite=False).T
 
     @staticmethod
     def _log_weights(phi: np.ndarray, seen: np.ndarray, share: np.ndarray, locality: float) -> np.ndarray:

@@ -1,5 +1,7 @@
 """p(y | θ) from simulations shifted to θ by a learned mean and scale, fitted around one observation."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -46,6 +48,13 @@ VARIES = 0.1
 SCALE_FLOOR = 0.2
 """Least scale s(θ), relative to its mean."""
 
+AT_EDGE, EDGE_TOLD = 0.05, 0.05
+"""Share of the close simulations that repeat an observed value at the edge of its column, and what such columns tell
+for each simulation beside the others, above which the user is warned."""
+
+EXACT = 1e-6
+"""Noise, relative to the spread of the data, below which a column counts as an exact function of the parameters."""
+
 
 def likelihood_at(
     phi: np.ndarray, x: np.ndarray, observed: np.ndarray, *, summary: str, rng: np.random.Generator
@@ -55,17 +64,19 @@ def likelihood_at(
     With `summary` "learned" the columns are replaced by estimates of the parameters, learned around the observation;
     with "auto" if there are more columns than the simulations can bear, or if that tells more about the parameters.
     """
-    x, observed, log_slope, weights = _even_columns(phi, x, observed, rng)
-    rows = _closest(weights, ROWS)
-    phi, x, weights = phi[rows], x[rows], weights[rows]
+    even = _even_columns(phi, x, observed, rng)
+    rows = _closest(even.weights, ROWS)
+    phi, x, observed, weights = phi[rows], even.x[rows], even.observed, even.weights[rows]
     bearable = x.shape[1] <= max(2 * phi.shape[1], COLUMNS * len(x))
     plain = None
     if summary == "none" or (summary == "auto" and bearable):
-        plain = ShiftedLikelihood(phi, x, observed, weights, log_slope)
+        plain = ShiftedLikelihood(phi, x, observed, weights, even.log_slope)
+        plain.notes += _edge_notes(plain, weights, even)
         if summary == "none" or x.shape[1] <= 2 * phi.shape[1]:
             return plain
     estimates, seen = _learned(phi, x, observed, weights)
     learned = ShiftedLikelihood(phi, estimates, seen, closeness(phi, estimates, seen, rng))
+    learned.of_data = False
     if plain is None:
         return learned
     if learned.information(weights) < plain.information(weights) + TOLD:
@@ -74,10 +85,21 @@ def likelihood_at(
     return learned
 
 
-def _even_columns(
-    phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Return data and observation in columns of even noise that vary, the log slope of that, and closeness."""
+class _EvenColumns(NamedTuple):
+    """Data and observation in columns of even noise that vary, the log slope of that, and closeness.
+
+    `at_edge` says in which of them the observation is an often repeated edge, `numbers` where they were in the data.
+    """
+
+    x: np.ndarray
+    observed: np.ndarray
+    log_slope: float
+    weights: np.ndarray
+    at_edge: np.ndarray
+    numbers: np.ndarray
+
+
+def _even_columns(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> _EvenColumns:
     varying = np.ptp(x, axis=0) > 0.0
     if not varying.any():
         raise ValueError("all simulations gave the same data, so nothing can be learned; check the simulator.")
@@ -91,10 +113,36 @@ def _even_columns(
     x, observed = columns.apply(x), columns.apply(observed)
     weights = closeness(phi, x, observed, rng)
     near = np.where(weights > FAR, weights, 0.0)
-    varies = near @ (np.abs(x - observed) > 1e-9) > VARIES * near.sum()
+    differs = near @ (np.abs(x - observed) > 1e-9)
+    varies = differs > VARIES * near.sum()
     if not varies.any():
         varies[:] = True
-    return x[:, varies], observed[:, varies], float(log_slope[varies].sum()), weights
+    edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
+    repeated = differs <= (1.0 - AT_EDGE) * near.sum()
+    return _EvenColumns(
+        x[:, varies],
+        observed[:, varies],
+        float(log_slope[varies].sum()),
+        weights,
+        (edge & repeated)[varies],
+        np.flatnonzero(varying)[varies],
+    )
+
+
+def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenColumns) -> list[str]:
+    """Return a note if columns in which the observation is an often repeated edge tell much of the parameters."""
+    if not even.at_edge.any():
+        return []
+    others = 0.0 if even.at_edge.all() else fitted.information(weights, ~even.at_edge)
+    if fitted.information(weights) < others + EDGE_TOLD:
+        return []
+    numbers = even.numbers[even.at_edge] + 1
+    listed = ", ".join(str(number) for number in numbers)
+    named = f"summary {listed} takes" if len(numbers) == 1 else f"summaries {listed} take"
+    return [
+        f"{named} few values and the observation sits at the edge; the likelihood there is approximate: compare with "
+        "method='dme' or 'rejection', or give summaries that vary."
+    ]
 
 
 class ShiftedLikelihood:
@@ -105,8 +153,14 @@ class ShiftedLikelihood:
 
     Attributes:
         effective: The effective number of simulations behind it.
+        exact: For each column, whether it is an exact function of the parameters. Noise of EXACT is put in place of
+            none, so that the posterior can be sampled.
+        notes: What the user should know.
         log_slope: Added to the log density, so that it is one of the data in their own units.
     """
+
+    of_data = True
+    """Whether it is a density of the data, not of summaries that were learned from them."""
 
     def __init__(
         self, phi: np.ndarray, x: np.ndarray, observed: np.ndarray, weights: np.ndarray, log_slope: float = 0.0
@@ -115,8 +169,13 @@ class ShiftedLikelihood:
         self._guard: tuple[ShiftedLikelihood, float] | None = None
         fits = KernelFits(phi, weights)
         self.mean = MeanRegression(phi, x, weights, fits)
-        size = np.abs(self.mean.residual)
         share = weights / weights.sum()
+        self.exact = share @ self.mean.residual**2 < EXACT**2 * np.var(x, axis=0)
+        self.notes = _exact_notes(self.exact)
+        if self.exact.any():
+            noise = EXACT * x.std(axis=0) * np.random.default_rng(0).standard_normal(x.shape)
+            self.mean.residual = np.where(self.exact, noise, self.mean.residual)
+        size = np.abs(self.mean.residual)
         self._usual = share @ size + 1e-300
         sizes = fits.fit(size)
         scale = np.maximum(size - sizes.residual, SCALE_FLOOR * self._usual)
@@ -128,7 +187,7 @@ class ShiftedLikelihood:
         self._left_out = x - self.mean.residual, np.where(self.scaled, scale, self._usual)
         self._x = x
         residual = self.mean.residual / self._left_out[1]
-        self.density = ResidualDensity(residual, phi, weights)
+        self.density = ResidualDensity(residual, phi, weights, width=1.0 if self.exact.any() else None)
         self._smooth = self.mean.kernel.joined(sizes, self.mean.smooth, self.scaled)
 
     def log_density(self, phi: np.ndarray) -> np.ndarray:
@@ -155,8 +214,8 @@ class ShiftedLikelihood:
         """
         self._guard = other, float(other.gaussian_log_density(phi).max()) - GUARD
 
-    def information(self, weights: np.ndarray) -> float:
-        """Return what the data tell about the parameters.
+    def information(self, weights: np.ndarray, columns: np.ndarray | None = None) -> float:
+        """Return what the data, or some columns of them, tell about the parameters.
 
         That is the mean over i of log p(x_i | θ_i) − log (mean over j of p(x_i | θ_j)): the expected gain in log
         posterior density at the true parameters. It compares likelihoods of different summaries. Means are weighted;
@@ -165,8 +224,11 @@ class ShiftedLikelihood:
         share = weights / weights.sum()
         judged = np.argsort(-weights, kind="stable")[:JUDGED]
         mean, scale = self._left_out
-        missed = (self._x[judged][:, None, :] - mean) / scale
-        u = self.density.whitened(missed.reshape(-1, missed.shape[2])).reshape(missed.shape)
+        x = self._x
+        if columns is not None:
+            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
+        missed = (x[judged][:, None, :] - mean) / scale
+        u = self.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
         log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
         own = log_density[np.arange(len(judged)), judged]
         average = logsumexp(log_density, axis=1, b=share)
@@ -182,6 +244,17 @@ class ShiftedLikelihood:
             mean[:, smooth] = predicted[:, : smooth.sum()]
             scale[:, scaled] = np.maximum(predicted[:, smooth.sum() :], SCALE_FLOOR * self._usual[scaled])
         return mean, scale
+
+
+def _exact_notes(exact: np.ndarray) -> list[str]:
+    if not exact.any():
+        return []
+    which = "the data are" if exact.all() else f"{exact.sum()} of {len(exact)} summaries in use are"
+    return [
+        f"the simulator looks deterministic: {which} an exact function of the parameters, as far as regression can "
+        f"tell. The posterior is narrower than can be sampled; noise of {EXACT:g} of the data's spread was put in. "
+        "Use a solver of equations, or add the noise of the measurement to the simulator."
+    ]
 
 
 def closeness(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:

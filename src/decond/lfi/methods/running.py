@@ -1,15 +1,61 @@
 """Running a simulator inside a method: never more than a number of simulations, never much longer than a time."""
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from decond.checks import as_count, as_number
-from decond.lfi.execution import Simulator, call
+from decond.lfi.execution import LimitedCaller, Result, Simulator, call
 from decond.lfi.simulations import Simulations
+from decond.lfi.store import BLOCK
+from decond.lfi.work import packed
 
-__all__ = ["BoundedSimulator", "check_budget"]
+__all__ = ["BoundedSimulator", "Calls", "check_budget"]
+
+
+class Calls:
+    """How `infer` lets a method call the simulator: summarized, with a limit on time, and with results kept.
+
+    Each call has a random generator of its own, so that results do not depend on the limit.
+
+    Args:
+        simulator: The simulator, as `simulate` takes it.
+        batched: Whether it takes many rows at once; it gets at most 100.
+        summarize: Turns what it returns into summaries.
+        limit: Seconds for one call.
+        keep: Called with the parameters and the results after each call.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        batched: bool,
+        summarize: Simulator | None,
+        limit: float | None,
+        keep: Callable[[np.ndarray, Sequence[Result]], None],
+    ) -> None:
+        self._functions = (simulator, summarize, batched)
+        self._keep = keep
+        self._limited = None if limit is None else LimitedCaller(packed(simulator, summarize, batched), limit)
+
+    def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
+        """Run one row, or a batch, and the rows of a batch one by one if it fails as a whole."""
+        results = self._attempt(theta, rng)
+        if len(theta) > 1 and all(result.x is None for result in results):
+            results = [self._attempt(row[None, :], rng)[0] for row in theta]
+        self._keep(theta, results)
+        return results
+
+    def close(self) -> None:
+        """End the process that calls with a limit run in."""
+        if self._limited is not None:
+            self._limited.close()
+
+    def _attempt(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
+        own = np.random.default_rng(int(rng.integers(2**63)))
+        return self._limited(theta, own) if self._limited is not None else call(*self._functions, theta, own)
 
 
 class BoundedSimulator:
@@ -18,18 +64,28 @@ class BoundedSimulator:
     `left` is the number of simulations that may still be run, 0 once the time is over.
     """
 
-    def __init__(self, simulator: Simulator, batched: bool, width: int, budget: int, time_limit: float) -> None:
-        self._simulator, self._batched, self._width = simulator, batched, width
+    def __init__(
+        self,
+        simulator: Simulator,
+        batched: bool,
+        width: int,
+        budget: int,
+        time_limit: float,
+        calls: Calls | None = None,
+    ) -> None:
+        self._simulator, self._batched, self._width, self._calls = simulator, batched, width, calls
         self._budget, self._deadline = budget, time.monotonic() + time_limit
         self.n_run, self.n_failed = 0, 0
         self.first_reason = ""
         self._made: list[tuple[np.ndarray, np.ndarray]] = []
+        self._reasons: list[str] = []
 
     @classmethod
     def of(cls, method: Any) -> Self:
         """Return the simulator of a fitted method, with the simulations and the time that its pilot leaves."""
         budget = method.n_simulations - len(method.sims_)
-        return cls(method.simulator, method.batched, method.sims_.x.shape[1], budget, method.time_limit)
+        width, calls = method.sims_.x.shape[1], getattr(method, "calls", None)
+        return cls(method.simulator, method.batched, width, budget, method.time_limit, calls)
 
     @property
     def left(self) -> int:
@@ -44,7 +100,9 @@ class BoundedSimulator:
     def run(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return data (n, s) at rows of parameters; fewer rows, the first ones, if the budget or the time ends."""
         rows = theta[: max(0, self._budget - self.n_run)]
-        size = max(1, len(rows)) if self._batched else 1
+        size = 1
+        if self._batched:
+            size = max(1, len(rows)) if self._calls is None else BLOCK
         parts = [np.empty((0, self._width))]
         for at in range(0, len(rows), size):
             if self.out_of_time:
@@ -64,17 +122,14 @@ class BoundedSimulator:
         if not self._made:
             return pilot
         theta, x = (np.concatenate(parts) for parts in zip(*self._made, strict=True))
-        return pilot + Simulations(theta, x, names=pilot.names)
+        return pilot + Simulations(theta, x, reasons=self._reasons, names=pilot.names)
 
     def notes(self) -> list[str]:
         """Return sentences on failures and on time, where there is something to say."""
         notes = []
         if self.n_failed:
             reason = f", for example: {self.first_reason}" if self.first_reason else ""
-            notes.append(
-                f"{self.n_failed} of the {self.n_run} simulations run by this method failed{reason}. They count as "
-                "infinitely far from the observation."
-            )
+            notes.append(f"{self.n_failed} of the {self.n_run} simulations run by this method failed{reason}.")
         if self.out_of_time:
             notes.append(
                 f"time ran out after {self.n_run} of {self._budget} simulations; the posterior rests on these. Raise "
@@ -84,9 +139,7 @@ class BoundedSimulator:
 
     def _attempt(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return data at rows of parameters; the rows of a batch that fails as a whole are run one by one."""
-        results = call(self._simulator, None, self._batched, theta, rng)
-        if len(theta) > 1 and all(result.x is None for result in results):
-            results = [call(self._simulator, None, True, row[None, :], rng)[0] for row in theta]
+        results = self._results(theta, rng)
         x = np.full((len(theta), self._width), np.nan)
         for i, result in enumerate(results):
             reason = result.reason
@@ -95,7 +148,16 @@ class BoundedSimulator:
             elif result.x is not None:
                 reason = f"returned {len(result.x)} values, expected {self._width}"
             self.first_reason = self.first_reason or reason
+            self._reasons.append(reason)
         return x
+
+    def _results(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
+        if self._calls is not None:
+            return self._calls(theta, rng)
+        results = call(self._simulator, None, self._batched, theta, rng)
+        if len(theta) > 1 and all(result.x is None for result in results):
+            results = [call(self._simulator, None, True, row[None, :], rng)[0] for row in theta]
+        return results
 
 
 def check_budget(simulator: Any, n_simulations: Any, n_pilot: int, time_limit: Any) -> None:
