@@ -9,22 +9,25 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean FORCE
+.PHONY: help demo test coverage lint format bench clean FORCE
 
 help:  ## list these commands
 	@echo 'Usage: make COMMAND [ARGS="…"] [PYTHON=python3.12]'
 	@echo
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1@/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "  make %-7s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1@/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## run the demonstration; pictures and tables go to decond-demo/
 	$(BIN)/decond demo --output decond-demo $(ARGS)
 
 # The matrices of the suite are small: one BLAS thread is enough, and leaves the cores to ARGS="-n 2 --dist loadfile".
-test: export OMP_NUM_THREADS = 1
-test: export OPENBLAS_NUM_THREADS = 1
-test: export MKL_NUM_THREADS = 1
-test: export MPLBACKEND = Agg
-test: $(STAMP)  ## run the tests and doctests with coverage, e.g. make test ARGS="-k kernels"
+test coverage: export OMP_NUM_THREADS = 1
+test coverage: export OPENBLAS_NUM_THREADS = 1
+test coverage: export MKL_NUM_THREADS = 1
+test coverage: export MPLBACKEND = Agg
+test: $(STAMP)  ## run the tests and doctests, e.g. make test ARGS="-k kernels"
+	$(BIN)/python -m pytest $(ARGS)
+
+coverage: $(STAMP)  ## run them and show which lines they miss (half as slow again)
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(STAMP)  ## check format, style, types and the direction of imports
