@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from decond.cli import app
+from decond.cli.infer import MethodName
+from decond.lfi import METHODS
 
 SIMULATOR = """
 import numpy as np
@@ -71,6 +73,12 @@ def test_failures_are_counted(folder):
     assert result.exit_code == 0, result.output
     assert "too fast" in result.stderr
     assert "simulations failed" in result.stderr
+
+
+def test_help_shows_a_whole_prior_and_every_method_of_summaries():
+    said = CliRunner().invoke(app, ["infer", "--help"]).output
+    assert "[rate]" in said
+    assert {name.value for name in MethodName} == {"auto", *METHODS} - {"k2abc"}  # K2-ABC wants raw data
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def command(
     ] = Path("posterior.csv"),
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
 ) -> None:
-    """Find which parameters of a simulator fit an observation.
+    r"""Find which parameters of a simulator fit an observation.
 
     The simulator is a Python function of one row of parameters and a numpy random generator that returns a row of
     summaries:
@@ -76,7 +76,7 @@ def command(
 
     The prior is a TOML file:
 
-        [rate]
+        \[rate]
         distribution = "gamma"
         a = 2.0
     """

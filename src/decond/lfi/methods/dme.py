@@ -59,7 +59,7 @@ class DME(Method):
     (and weighted as prior draws), and herding uses a kernel with a quarter of the lengthscale of θ (an eighth of the
     median distance for kernels without one), or `herding_kernel`, in the units of the parameters. The paper's
     algorithm as it is written is ``DME(objective="evidence", robust=False)``; it is fragile, and mostly says so in
-    its notes. Posteriors of four and more parameters come out wide (half as wide again at 1,000 simulations).
+    its notes. Posteriors of four and more parameters come out wide.
 
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
