@@ -12,9 +12,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from decond.lfi.draws import drawn_parameters
+from decond.lfi.plans import SimulationWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
-from decond.lfi.store import SimulationStore, SimulationWarning, drawn_parameters
+from decond.lfi.store import SimulationStore
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,14 @@ import pytest
 from scipy import stats
 
 from decond.lfi.claims import Claimant
-from decond.lfi.database import APPLICATION
+from decond.lfi.database import APPLICATION, StoreError
+from decond.lfi.draws import drawn_parameters
 from decond.lfi.execution import Result
 from decond.lfi.fingerprint import changed, fingerprint
+from decond.lfi.plans import Plan, SimulationWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
-from decond.lfi.store import Plan, SimulationStore, SimulationWarning, StoreError, drawn_parameters
+from decond.lfi.store import SimulationStore
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@
 """
 
 from decond.lfi import diagnostics
+from decond.lfi.database import StoreError
 from decond.lfi.diagnostics import diagnose
 from decond.lfi.inference import METHODS, infer
 from decond.lfi.methods.base import Method
@@ -17,11 +18,12 @@ from decond.lfi.methods.mcmc import MCMCABC
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.methods.residual import ResidualLikelihood
 from decond.lfi.methods.smc import SMCABC
+from decond.lfi.plans import SimulationWarning
 from decond.lfi.posterior import Posterior, PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore, SimulationWarning, StoreError
+from decond.lfi.store import SimulationStore
 from decond.lfi.work import SimulationError
 
 __all__ = [

@@ -15,11 +15,12 @@ import numpy as np
 from decond.checks import as_count, as_row
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
+from decond.lfi.plans import SimulationWarning
 from decond.lfi.posterior import Posterior, PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import SimulationError, check_options, simulate
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore, SimulationWarning, opened
+from decond.lfi.store import SimulationStore, opened
 
 __all__ = ["METHODS", "infer", "method_named", "round_sizes"]
 

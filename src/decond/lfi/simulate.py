@@ -14,10 +14,12 @@ import numpy as np
 
 from decond.checks import as_count, as_number
 from decond.lfi.claims import Claimant
+from decond.lfi.draws import BLOCK, drawn_parameters
 from decond.lfi.fingerprint import fingerprint
+from decond.lfi.plans import RESERVED, Plan, SimulationWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import BLOCK, RESERVED, Plan, SimulationStore, SimulationWarning, drawn_parameters, opened
+from decond.lfi.store import SimulationStore, opened
 from decond.lfi.work import SimulationError, Work, results
 
 __all__ = ["SimulationError", "simulate"]

@@ -5,16 +5,17 @@ import json
 import os
 import sqlite3
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from decond.checks import as_count
 from decond.lfi.database import Database, StoreError
+from decond.lfi.draws import drawn_parameters
 from decond.lfi.execution import Result, summarized
 from decond.lfi.fingerprint import NONE, changed, fingerprint
+from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, SimulationWarning, enter_round, plans, write_plan
 from decond.lfi.prior import Prior
 from decond.lfi.records import Record, array, assembled, blob, finish, insert, parameters, told
 from decond.lfi.simulations import Simulations
@@ -22,53 +23,16 @@ from decond.lfi.simulations import Simulations
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SimulationStore", "SimulationWarning", "StoreError"]
-
-BLOCK = 100
-"""Parameters are drawn, and batches are run, this many at a time: a row does not depend on how many follow."""
+__all__ = ["SimulationStore", "opened"]
 
 FIRST = "0"
 """The round of draws from the prior, whose length of x the other rounds are judged by."""
-
-ASKED = "asked"
-ADDED = "added"
-METHOD = "method"
-RESERVED = (ASKED, ADDED, METHOD)
-"""Rounds whose rows are not run by `simulate`."""
 
 USUAL_WIDTH = (
     "SELECT length(x) / 8 FROM simulations WHERE round = ? AND status = 'done' "
     "GROUP BY length(x) ORDER BY count(*) DESC, min(row) LIMIT 1"
 )
 """The length of x in most finished rows of a round."""
-
-
-class SimulationWarning(UserWarning):
-    """Simulations need a look: many failed, or they came from another simulator than the one given now."""
-
-
-class Plan(NamedTuple):
-    """How the rows of one round are made; a store refuses to mix rows that were made differently.
-
-    `code` and `summary` are the fingerprints of the simulator and of summarize; None where they are unknown.
-    """
-
-    seed: int
-    batched: bool = False
-    proposal: bool = False
-    simulator: str = ""
-    code: str | None = None
-    summary: str | None = None
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Return a plan from its text; what other versions wrote, or did not write, is left out."""
-        fields = {name: value for name, value in json.loads(text).items() if name in cls._fields}
-        return cls(**{**fields, "seed": int(fields["seed"])})
-
-    def text(self) -> str:
-        """Return the plan as it is stored."""
-        return json.dumps({**self._asdict(), "seed": str(self.seed)})
 
 
 class SimulationStore:
@@ -155,7 +119,7 @@ class SimulationStore:
         results = told(x, reasons, len(parameters), "theta")
         with self.database.transaction() as connection:
             start = _length(connection, ADDED)
-            _enter_round(connection, ADDED, Plan(self.seed), self.path)
+            enter_round(connection, ADDED, Plan(self.seed), self.path)
             insert(connection, ADDED, start, parameters, "asked")
             for row, result in enumerate(results, start):
                 finish(connection, "round = ? AND row = ?", (ADDED, row), result)
@@ -215,8 +179,8 @@ class SimulationStore:
                 (label, 8 * width),
             ).rowcount
             if opened:
-                for _, plan in _plans(connection, label):
-                    _write_plan(connection, label, plan._replace(simulator="", code=None))
+                for _, plan in plans(connection, label):
+                    write_plan(connection, label, plan._replace(simulator="", code=None))
         return opened
 
     def resummarize(self, summarize: Callable[[np.ndarray], Any]) -> None:
@@ -275,7 +239,7 @@ class SimulationStore:
 
         def keep(theta: np.ndarray, results: Sequence[Result]) -> None:
             with self.database.transaction() as connection:
-                _enter_round(connection, METHOD, Plan(self.seed), self.path)
+                enter_round(connection, METHOD, Plan(self.seed), self.path)
                 for values, result in zip(theta, results, strict=True):
                     if (blob(values), None if result.x is None else blob(result.x)) not in there:
                         last = "SELECT coalesce(max(row) + 1, 0) FROM simulations WHERE round = ?"
@@ -344,7 +308,7 @@ class SimulationStore:
         return int(found[0][0]) if found else None
 
     def _plan(self, connection: sqlite3.Connection, label: str, theta: np.ndarray, plan: Plan, status: str) -> Plan:
-        before = _enter_round(connection, label, plan, self.path)
+        before = enter_round(connection, label, plan, self.path)
         stored = connection.execute(
             "SELECT theta FROM simulations WHERE round = ? ORDER BY row LIMIT ?", (label, len(theta))
         ).fetchall()
@@ -403,90 +367,6 @@ class SimulationStore:
         return [Record(*row) for row in self.database.rows(statement, (label, label, n, n))]
 
 
-def drawn_parameters(prior: Prior, seed: int, label: str, n: int) -> np.ndarray:
-    """Return the first n rows of the prior's draws for a round; a row does not depend on n.
-
-    >>> from scipy import stats
-    >>> prior = Prior({"rate": stats.gamma(2)})
-    >>> few, many = (drawn_parameters(prior, 0, "0", n) for n in (3, 300))
-    >>> bool((few == many[:3]).all())
-    True
-    """
-    blocks = [prior.sample(BLOCK, generator(seed, 0, label, block)) for block in range(-(-n // BLOCK))]
-    return np.concatenate(blocks)[:n]
-
-
-def generator(seed: int, purpose: int, label: str, number: int) -> np.random.Generator:
-    """Return the generator of one purpose, round and number: independent of all others, and always the same."""
-    key = (purpose, zlib.crc32(label.encode()), number)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-
-
-def _enter_round(connection: sqlite3.Connection, label: str, plan: Plan, path: str) -> Plan:
-    """Note how a round is made, or compare with the note that is there; return what was noted before, or is now."""
-    plans = _plans(connection, label)
-    if not plans:
-        position = connection.execute("SELECT count(*) FROM rounds").fetchone()[0]
-        connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (label, position, plan.text()))
-        return plan
-    noted = plans[0][1]
-    if label in (ADDED, METHOD):
-        return noted
-    _check_alike(noted, plan, label, path)
-    _write_plan(connection, label, _completed(noted, plan))
-    if noted.simulator and noted.simulator != plan.simulator:
-        what = f"by the simulator {noted.simulator}, and now {plan.simulator} is given"
-    elif changed(noted.code, plan.code):
-        what = f"by {noted.simulator} with other code than it has now"
-    else:
-        return noted
-    warnings.warn(
-        f"the store {path} was filled {what}. What is stored is kept, and rows of both would be mixed; use a new "
-        "file unless the two give the same.",
-        SimulationWarning,
-        stacklevel=5,
-    )
-    return noted
-
-
-def _completed(noted: Plan, plan: Plan) -> Plan:
-    """Return a note with what was unknown until now."""
-    name, code, summary = noted.simulator or plan.simulator, noted.code, noted.summary
-    if code is None and name == plan.simulator:
-        code = plan.code
-    if summary is None and plan.summary != NONE:
-        summary = plan.summary
-    return noted._replace(simulator=name, code=code, summary=summary)
-
-
-def _check_alike(noted: Plan, plan: Plan, label: str, path: str) -> None:
-    """Raise if rows made in these two ways do not belong together."""
-    for name in ("seed", "batched", "proposal", "summary"):
-        then, now = getattr(noted, name), getattr(plan, name)
-        what = f"{name} = {then}, and now {name} = {now} is asked for"
-        if name == "proposal":
-            what = f"parameters from {'a proposal' if then else 'the prior'}, and now it is the other way round"
-        if name == "summary":
-            if None in (then, now) or NONE not in (then, now):
-                continue
-            what = f"{'no' if then == NONE else 'a'} summarize, and now {'none' if now == NONE else 'one'} is given"
-        if then != now:
-            raise StoreError(
-                f"the store {path} holds round {label} made with {what}. Ask as before to go on, or use a new file "
-                "or another round."
-            )
-
-
-def _plans(connection: sqlite3.Connection, label: str | None = None) -> list[tuple[str, Plan]]:
-    """Return the notes on one round or on all."""
-    found = connection.execute("SELECT label, plan FROM rounds WHERE ? IS NULL OR label = ?", (label, label))
-    return [(name, Plan.read(text)) for name, text in found.fetchall()]
-
-
-def _write_plan(connection: sqlite3.Connection, label: str, plan: Plan) -> None:
-    connection.execute("UPDATE rounds SET plan = ? WHERE label = ?", (plan.text(), label))
-
-
 def _resummarize(connection: sqlite3.Connection, summarize: Callable[[np.ndarray], Any]) -> int:
     """Compute the summaries of all raw data again, and note by what; return how many there are."""
     found = connection.execute("SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL").fetchall()
@@ -494,9 +374,9 @@ def _resummarize(connection: sqlite3.Connection, summarize: Callable[[np.ndarray
         raw = array(stored).reshape(json.loads(shape))
         x, reason = summarized(raw, summarize)
         finish(connection, "id = ?", (identifier,), Result(x, raw, reason, seconds))
-    for label, plan in _plans(connection):
+    for label, plan in plans(connection):
         if plan.summary != NONE:
-            _write_plan(connection, label, plan._replace(summary=fingerprint(summarize)))
+            write_plan(connection, label, plan._replace(summary=fingerprint(summarize)))
     return len(found)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import joblib
 import numpy as np
 
+from decond.lfi.draws import generator
 from decond.lfi.execution import LimitedCaller, Result, call
-from decond.lfi.store import generator
 
 __all__ = ["SimulationError", "Work", "packed", "results"]
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_count, as_number
+from decond.lfi.draws import BLOCK
 from decond.lfi.execution import LimitedCaller, Result, Simulator, call
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import BLOCK
 from decond.lfi.work import packed
 
 __all__ = ["BoundedSimulator", "Calls", "check_budget"]
