@@ -1,8 +1,6 @@
 """Run the benchmarks and print their figures: ``python -m benchmarks``."""
 
 import argparse
-import json
-import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from benchmarks import (
     inference_speed,
     lotka_volterra,
     real_data,
+    report,
     sbi_tasks,
     sparse,
 )
@@ -34,37 +33,46 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "sbi_tasks": sbi_tasks.run,
     "inference_speed": inference_speed.run,
 }
+PLOTS: dict[str, Callable[[Any], Any]] = {
+    "evidence": evidence.plot,
+    "herding": herding.plot,
+    "sparse": sparse.plot,
+    "inference_speed": inference_speed.plot,
+}
+"""Pictures of results, for those that have one."""
+
+AGAINST_PEERS = ("evidence", "herding", "sparse", "inference_speed")
 
 
 def main() -> None:
+    """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and accuracy, side by side.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"which to run, of {', '.join(RUNS)}; all by default"
     )
     parser.add_argument("--data", type=Path, help="real_data: folder with the files that decond does not come with")
     parser.add_argument("--tasks", type=Path, help="sbi_tasks: folder with observations and reference posteriors")
-    parser.add_argument("--peers", help="inference_speed: a Python that has the packages of benchmarks/peers.txt")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument(
+        "--peers", help=f"{', '.join(AGAINST_PEERS)}: a Python that has the packages of benchmarks/peers.txt"
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(AGAINST_PEERS)}: small sizes, to try them")
+    parser.add_argument("--results", type=Path, help="folder for NAME.json, NAME.md and NAME.png")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in RUNS]
     if unknown:
         parser.error(f"{unknown[0]} is no benchmark; choose from {', '.join(RUNS)}")
+    against_peers = {"peers": arguments.peers, "quick": arguments.quick}
     options: dict[str, dict[str, Any]] = {
         "real_data": {"folder": arguments.data},
         "sbi_tasks": {"tasks": arguments.tasks},
-        "inference_speed": {"peers": arguments.peers},
+        **dict.fromkeys(AGAINST_PEERS, against_peers),
     }
-    results = []
     for name in arguments.names or RUNS:
+        computer = report.machine(arguments.peers) if arguments.results else {}
         result = RUNS[name](**options.get(name, {}))
-        results.append(result)
-        print(f"\n{result['benchmark']}")
-        for key, value in result.items():
-            if key != "benchmark":
-                print(f"  {key:32s} {value:.3f}" if isinstance(value, float) else f"  {key:32s} {value}")
-    if arguments.json:
-        report = {"machine": platform.processor() or platform.machine(), "results": results}
-        arguments.json.write_text(json.dumps(report, indent=2) + "\n")
+        print(f"\n{report.show(result)}", flush=True)
+        if arguments.results:
+            report.write(arguments.results, name, result, computer, PLOTS.get(name))
 
 
 if __name__ == "__main__":

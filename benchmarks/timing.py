@@ -1,32 +1,44 @@
 """Clock and yardstick shared by all benchmarks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm
 
-
-def best_time(function: Callable[[], Any], repeats: int = 5) -> float:
-    """Return the shortest of several wall times in seconds, after one call to warm up."""
-    function()
-    return min(_time(function) for _ in range(repeats))
+MOST_PRODUCTS = 32
+"""Products that a yardstick is measured with at most: half a trillion operations of size 2000."""
 
 
-def best_times(functions: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
-    """Time several functions in turn, so that slow and fast spells of the machine fall on all of them alike."""
-    for function in functions.values():
-        function()
-    rounds = [{name: _time(function) for name, function in functions.items()} for _ in range(repeats)]
-    return {name: min(times[name] for times in rounds) for name in functions}
+def best_times(
+    functions: Mapping[str, Callable[[], Any]],
+    clocks: Mapping[str, Callable[[], float]] | None = None,
+    repeats: int = 5,
+    budget: float = np.inf,
+    warm_up: bool = True,
+) -> dict[str, float]:
+    """Time several functions in turn, so that slow and fast spells of the machine fall on all of them alike.
+
+    Clocks take their own time and return it: peers in other processes. Rounds end after `repeats`, or once `budget`
+    seconds have passed, but not before the second. The best round of each counts.
+    """
+    told = {name: _clock(function) for name, function in functions.items()} | dict(clocks or {})
+    if warm_up:
+        for clock in told.values():
+            clock()
+    end = time.perf_counter() + budget
+    rounds: list[dict[str, float]] = []
+    while len(rounds) < repeats and (len(rounds) < 2 or time.perf_counter() < end):
+        rounds.append({name: clock() for name, clock in told.items()})
+    return {name: min(times[name] for times in rounds) for name in told}
 
 
 def matrix_products(operations: float, size: int = 2000) -> Callable[[], None]:
-    """Return a function that does at least so many operations as float64 matrix products, for a yardstick.
+    """Return a function that does about so many operations as float64 matrix products, for a yardstick.
 
     A run of products as long as what it is compared with is a fairer measure of the machine's speed than the
-    luckiest single one. Divide its time by `product_count` and multiply by the exact number.
+    luckiest single one. `limit_seconds` turns its time into that of the exact number of operations.
     """
     rng = np.random.default_rng(0)
     a, b = (np.asfortranarray(rng.standard_normal((size, size))) for _ in range(2))
@@ -40,11 +52,30 @@ def matrix_products(operations: float, size: int = 2000) -> Callable[[], None]:
 
 
 def product_count(operations: float, size: int = 2000) -> int:
-    """Return how many products of this size make up the operations, rounded up."""
-    return int(np.ceil(operations / (2.0 * size**3)))
+    """Return how many products of this size make up the operations, rounded up, but not more than enough to tell."""
+    return min(MOST_PRODUCTS, int(np.ceil(operations / (2.0 * size**3))))
 
 
-def _time(function: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+def limit_seconds(measured: float, operations: float, size: int = 2000) -> float:
+    """Return the time of the operations at the speed at which their `matrix_products` took `measured` seconds."""
+    return measured * operations / (2.0 * size**3 * product_count(operations, size))
+
+
+def matrix_gigaflops(size: int = 2000, repeats: int = 5) -> float:
+    """Return the speed of float64 matrix products in 10⁹ operations a second."""
+    operations = 2.0 * size**3
+    return operations / best_times({"product": matrix_products(operations, size)}, repeats=repeats)["product"] / 1e9
+
+
+def growth(sizes: Any, seconds: Any) -> float:
+    """Return the exponent p of time ∝ sizeᵖ, by least squares on logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def _clock(function: Callable[[], Any]) -> Callable[[], float]:
+    def clock() -> float:
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+
+    return clock

@@ -23,6 +23,7 @@ from decond.parameters import Parametrized, Structure, flatten, unflatten
 
 __all__ = [
     "Pullback",
+    "features_pullback",
     "fill_gram",
     "gram_pullback",
     "rows_pullback",
@@ -36,8 +37,15 @@ SIDES = (16, 64, 256, 512)
 COMPILER_OPTIONS = {"xla_cpu_prefer_vector_width": 512}
 """Registers as wide as the machine has them; XLA stops at 256 bits otherwise, which can take twice as long."""
 
+ON_ONE_CORE = COMPILER_OPTIONS | {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+"""For what several threads run side by side: a call that takes all cores would wait for those of the others."""
+
 SHORTEST_KEPT = 0.05
 """Code that took at least this many seconds to compile is kept for the next process."""
+
+
+Tile = tuple[slice, slice, np.ndarray]
+"""Rows, columns, and the part of an adjoint that is there."""
 
 
 class Pullback(NamedTuple):
@@ -51,29 +59,41 @@ class Pullback(NamedTuple):
 def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray) -> Pullback:
     """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``."""
     a, b = _coded(a, b)
-    return _pull_tiles(kernel, a, b, adjoint, [(*spans, 1.0) for spans in _grid(len(a), len(b))])
+    return _pull_tiles(kernel, a, b, _tiles(adjoint))
 
 
 def rows_pullback(
     kernel: Parametrized, a: np.ndarray, rows: np.ndarray, adjoint: np.ndarray, tile: tuple[int, int]
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """Return the same gradient with respect to parameters and `a` only, for many fixed rows.
+    """Return the same gradient with respect to parameters and `a` only, for many fixed rows, on one core.
 
     All tiles have the sides of `tile`: who has many rows, or calls with many sizes, knows what is worth compiling.
     """
     a, rows = _coded(a, rows)
-    spans = [(*spans, 1.0) for spans in _grid(len(a), len(rows), tile)]
-    pulled = _pull_tiles(kernel, a, rows, adjoint, spans, tile)
+    pulled = _pull_tiles(kernel, a, rows, _tiles(adjoint, tile), tile)
     return pulled.parameters, pulled.a
 
 
 def fill_gram(kernel: Parametrized, a: np.ndarray, b: np.ndarray, out: np.ndarray, tile: tuple[int, int]) -> None:
-    """Write ``kernel.gram(a, b)`` into `out`, tile by tile: compiled, which is worth it where rows are many."""
+    """Write ``kernel.gram(a, b)`` into `out`, tile by tile on one core: compiled, which pays where rows are many."""
     a, b = _coded(a, b)
     compiled = _prepared(kernel, _gram_values())
     for rows, columns in _grid(len(a), len(b), tile):
         gram = compiled(_padded_rows(a[rows], tile[0]), _padded_rows(b[columns], tile[1]))
         out[rows, columns] = gram[: rows.stop - rows.start, : columns.stop - columns.start]
+
+
+def features_pullback(features: Parametrized, rows: np.ndarray, adjoint: np.ndarray, height: int) -> dict[str, Any]:
+    """Return the gradient of ``sum(adjoint * features.transform(rows))`` with respect to the parameters, by path.
+
+    Rows are taken `height` at a time; code is compiled for that many.
+    """
+    total: dict[str, Any] = dict.fromkeys(flatten(features)[0], 0.0)
+    compiled = _prepared(features, _feature_gradient())
+    for span in _spans(len(rows), height):
+        part = compiled(_padded(adjoint[span], (height, adjoint.shape[1])), _padded_rows(rows[span], height))
+        total = _added(total, part)
+    return total
 
 
 def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray) -> Pullback:
@@ -83,17 +103,8 @@ def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.nda
     it is the sum of the two that are returned.
     """
     a, _ = _coded(a, a)
-    spans = list(_spans(len(a), SIDES[-1]))
-    tiles = [(rows, columns, 2.0) for i, rows in enumerate(spans) for columns in spans[:i]]
-    total = _pull_tiles(kernel, a, a, adjoint, tiles)
-    for span in spans:
-        block = np.tril(adjoint[span, span])
-        block += np.tril(block, -1).T
-        part = _pull_tiles(kernel, a[span], a[span], block, [(slice(0, len(block)), slice(0, len(block)), 1.0)])
-        total.a[span] += part.a
-        total.b[span] += part.b
-        total = Pullback(_added(total.parameters, part.parameters), total.a, total.b)
-    return total
+    half = _pull_tiles(kernel, a, a, _half_tiles(adjoint))
+    return Pullback(_added(half.parameters, half.parameters), 2.0 * half.a, 2.0 * half.b)
 
 
 def traced_squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
@@ -159,24 +170,23 @@ def _pull_tiles(
     kernel: Parametrized,
     a: np.ndarray,
     b: np.ndarray,
-    adjoint: np.ndarray,
-    tiles: list[tuple[slice, slice, float]],
+    tiles: Iterator[Tile],
     tile: tuple[int, int] | None = None,
 ) -> Pullback:
-    """Sum the pullbacks of tiles, given as (rows, columns, multiplicity); with a `tile`, b is fixed."""
+    """Sum the pullbacks of tiles; with a `tile` (its sides), b is fixed."""
     parameters: dict[str, Any] = dict.fromkeys(flatten(kernel)[0], 0.0)
     a_total, b_total = np.zeros(a.shape), np.zeros(b.shape)
-    compiled = _prepared(kernel, _gram_gradient(), (0, 1, 2) if tile is None else (0, 1))
-    for rows, columns, multiplicity in tiles:
-        height, width = rows.stop - rows.start, columns.stop - columns.start
+    gradient_of, wanted = (_gram_gradient(), (0, 1, 2)) if tile is None else (_gram_gradient(True), (0, 1))
+    compiled = _prepared(kernel, gradient_of, wanted)
+    for rows, columns, adjoint in tiles:
+        height, width = adjoint.shape
         sides = tile or (_side(height), _side(width))
-        padded = _padded(adjoint[rows, columns], sides)
-        arguments = padded, _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1])
+        arguments = _padded(adjoint, sides), _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1])
         gradient, a_bar, *b_bar = compiled(*arguments)
-        a_total[rows] += multiplicity * a_bar[:height]
+        a_total[rows] += a_bar[:height]
         for bar in b_bar:
-            b_total[columns] += multiplicity * bar[:width]
-        parameters = _added(parameters, gradient, multiplicity)
+            b_total[columns] += bar[:width]
+        parameters = _added(parameters, gradient)
     return Pullback(parameters, a_total, b_total)
 
 
@@ -214,13 +224,15 @@ def _keep_compiled_code() -> None:
 
 
 @functools.cache
-def _gram_gradient() -> Callable[..., Any]:
+def _gram_gradient(on_one_core: bool = False) -> Callable[..., Any]:
     import jax
+
+    options = ON_ONE_CORE if on_one_core else COMPILER_OPTIONS
 
     def contracted(parameters: Any, a: Any, b: Any, structure: Structure, constants: Any, adjoint: Any) -> Any:
         return (adjoint * unflatten(structure, parameters, constants).gram(a, b)).sum()
 
-    @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILER_OPTIONS)
+    @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=options)
     def gram_gradient(
         structure: Structure, wanted: tuple[int, ...], parameters: Any, constants: Any, adjoint: Any, a: Any, b: Any
     ) -> Any:
@@ -230,10 +242,24 @@ def _gram_gradient() -> Callable[..., Any]:
 
 
 @functools.cache
+def _feature_gradient() -> Callable[..., Any]:
+    import jax
+
+    def contracted(parameters: Any, structure: Structure, constants: Any, adjoint: Any, rows: Any) -> Any:
+        return (adjoint * unflatten(structure, parameters, constants).transform(rows)).sum()
+
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
+    def feature_gradient(structure: Structure, parameters: Any, constants: Any, adjoint: Any, rows: Any) -> Any:
+        return jax.grad(contracted)(parameters, structure, constants, adjoint, rows)
+
+    return feature_gradient
+
+
+@functools.cache
 def _gram_values() -> Callable[..., Any]:
     import jax
 
-    @functools.partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=ON_ONE_CORE)
     def gram_values(structure: Structure, parameters: Any, constants: Any, a: Any, b: Any) -> Any:
         return unflatten(structure, parameters, constants).gram(a, b)
 
@@ -244,6 +270,22 @@ def _grid(height: int, width: int, tile: tuple[int, int] | None = None) -> list[
     """Return the rows and columns of all tiles."""
     sides = tile or (SIDES[-1], SIDES[-1])
     return [(rows, columns) for rows in _spans(height, sides[0]) for columns in _spans(width, sides[1])]
+
+
+def _tiles(adjoint: np.ndarray, tile: tuple[int, int] | None = None) -> Iterator[Tile]:
+    for rows, columns in _grid(adjoint.shape[0], adjoint.shape[1], tile):
+        yield rows, columns, adjoint[rows, columns]
+
+
+def _half_tiles(adjoint: np.ndarray) -> Iterator[Tile]:
+    """Yield the tiles of the lower triangle, with half of the diagonal."""
+    spans = list(_spans(len(adjoint), SIDES[-1]))
+    for i, rows in enumerate(spans):
+        for columns in spans[:i]:
+            yield rows, columns, adjoint[rows, columns]
+        corner = np.tril(adjoint[rows, rows])
+        corner[np.diag_indices(len(corner))] *= 0.5
+        yield rows, rows, corner
 
 
 def _spans(length: int, side: int) -> Iterator[slice]:
@@ -285,5 +327,5 @@ def _coded(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return coded[: len(a)], coded[len(a) :]
 
 
-def _added(total: dict[str, Any], part: dict[str, Any], multiplicity: float = 1.0) -> dict[str, Any]:
-    return {path: total.get(path, 0.0) + multiplicity * value for path, value in part.items()}
+def _added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    return {path: total[path] + value for path, value in part.items()}

@@ -42,10 +42,10 @@ JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)
 TRACED_JITTER = 1e-10
 """What is always added to a matrix that JAX may trace, because its values cannot be looked at."""
 
-PANEL = 256
-"""Columns that a triangular solve handles at a time."""
+CORNER = 64
+"""Size up to which a triangular solve is left to BLAS; larger ones are split, and become mostly products."""
 
-BLOCK = 512
+BLOCK = 256
 """Block side of products of which only one triangle is computed."""
 
 
@@ -87,6 +87,11 @@ class Factor:
         """Log |S|."""
         return 2.0 * float(np.log(np.diagonal(self._upper)).sum())
 
+    def condition(self, norm: float) -> float:
+        """Estimate the condition number of S, given the largest sum of absolute values in one of its columns."""
+        reciprocal, _ = lapack.dpocon(self._upper, norm)
+        return float(1.0 / max(reciprocal, np.finfo(float).tiny))
+
     def half_solve(self, b: np.ndarray) -> np.ndarray:
         """Return R⁻¹ b."""
         return self._triangular(b, transposed=False)
@@ -110,29 +115,31 @@ class Factor:
 
     def _triangular(self, b: np.ndarray, transposed: bool, overwrite: bool = False) -> np.ndarray:
         """Solve with R or Rᵀ, from the left or, for the transpose of a row-major right-hand side, from the right."""
-        if b.ndim == 1:
-            return blas.dtrsv(self._upper, b, lower=0, trans=int(not transposed))
+        if b.size == self.size:
+            return blas.dtrsv(self._upper, b.ravel(), lower=0, trans=int(not transposed)).reshape(b.shape)
         if not b.flags.c_contiguous:
             return blas.dtrsm(1.0, self._upper, b, side=0, lower=0, trans_a=int(not transposed))
-        solution = (b if overwrite else b.copy()).T
-        starts = range(0, self.size, PANEL)
-        for start in reversed(starts) if transposed else starts:
-            self._solve_panel(solution, slice(start, min(start + PANEL, self.size)), transposed)
-        return solution.T
+        solution = b if overwrite else b.copy()
+        _solve_from_right(solution.T, self._upper, transposed)
+        return solution
 
-    def _solve_panel(self, solution: np.ndarray, panel: slice, transposed: bool) -> None:
-        """Solve for some columns of X Rᵀ = B (X R = B if transposed), after those before (behind) them, in place.
 
-        Most of the work is then a product of matrices, which runs faster than a triangular solve.
-        """
-        columns = solution[:, panel]
-        done = slice(panel.stop, None) if transposed else slice(0, panel.start)
-        if solution[:, done].shape[1]:
-            coupling = self._upper[panel, done].T if transposed else self._upper[done, panel]
-            moved = blas.dgemm(-1.0, solution[:, done], coupling, beta=1.0, c=columns, overwrite_c=1)
-            _keep(moved, columns)
-        corner = self._upper[panel, panel]
-        _keep(blas.dtrsm(1.0, corner, columns, side=1, lower=0, trans_a=int(transposed), overwrite_b=1), columns)
+def _solve_from_right(b: np.ndarray, upper: np.ndarray, transposed: bool) -> None:
+    """Solve X U = B (X Uᵀ = B if transposed) in the memory of a column-major B.
+
+    One half of the columns, a product that takes it out of the other half, the other half: most of the work is then
+    products of large matrices, which run faster than a triangular solve.
+    """
+    if len(upper) <= CORNER:
+        _keep(blas.dtrsm(1.0, upper, b, side=1, lower=0, trans_a=int(transposed), overwrite_b=1), b)
+        return
+    middle = CORNER * -(-len(upper) // (2 * CORNER))
+    before, behind = slice(0, middle), slice(middle, None)
+    first, second = (behind, before) if transposed else (before, behind)
+    _solve_from_right(b[:, first], upper[first, first], transposed)
+    rest, coupling = b[:, second], upper[before, behind]
+    _keep(blas.dgemm(-1.0, b[:, first], coupling, 1.0, rest, trans_b=int(transposed), overwrite_c=1), rest)
+    _solve_from_right(rest, upper[second, second], transposed)
 
 
 def _keep(result: np.ndarray, target: np.ndarray) -> None:
@@ -188,11 +195,11 @@ def whiten(matrix: Any, right: Any, name: str) -> Any:
 def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (B_bar, S_bar) of X = S⁻¹B, given R⁻¹X_bar, which is overwritten.
 
-    One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar), and S_bar = -B_bar Xᵀ, of which only the
-    symmetric part matters.
+    One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar). Of S_bar = -B_bar Xᵀ the lower triangle of
+    its symmetric part is computed.
     """
     right_bar = factor.half_solve_transposed(half_bar, overwrite=True)
-    return right_bar, multiply(right_bar, solution.T, -1.0)
+    return right_bar, blas.dsyr2k(-0.5, right_bar.T, solution.T, trans=1, lower=0).T
 
 
 def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
@@ -207,16 +214,15 @@ def gaussian_log_density_pullback(factor: Factor, residual: np.ndarray) -> tuple
     """Return (residual_bar, S_bar) of the log density: -α and the lower triangle of ½(ααᵀ - S⁻¹), α = S⁻¹r."""
     columns = residual[:, None] if residual.ndim == 1 else residual
     alpha = factor.solve(columns)
-    inverse = factor.inverse()
-    inverse *= -0.5 * columns.shape[1]
-    covariance_bar = blas.dsyrk(0.5, alpha.T, trans=1, beta=1.0, c=inverse.T, lower=0, overwrite_c=1).T
+    share, inverse = -0.5 * columns.shape[1], factor.inverse()
+    covariance_bar = blas.dsyrk(0.5, alpha.T, trans=1, beta=share, c=inverse.T, lower=0, overwrite_c=1).T
     return (-alpha).reshape(residual.shape), covariance_bar
 
 
-def multiply(left: np.ndarray, right: np.ndarray, scale: float = 1.0) -> np.ndarray:
-    """Return ``scale * left @ right`` of two matrices."""
+def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return ``left @ right`` of two matrices."""
     (a, trans_a), (b, trans_b) = _for_blas(left), _for_blas(right)
-    return blas.dgemm(scale, b, a, trans_a=trans_b, trans_b=trans_a).T
+    return blas.dgemm(1.0, b, a, trans_a=trans_b, trans_b=trans_a).T
 
 
 def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
@@ -225,27 +231,29 @@ def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
 
 
 def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return ``left @ right``, known to be symmetric: the lower triangle, with junk above its blocks.
+    """Return ``left @ right``, known to be symmetric: the lower triangle, with zeros above its blocks.
 
-    It takes about two thirds of the time of the whole product if `left` is row-major and `right` column-major.
+    It takes about three quarters of the time of the whole product if `left` is row-major and `right` column-major,
+    and no less than it otherwise, because blocks are then copied.
     """
     product = np.empty((left.shape[0], right.shape[1]))
     for start in range(0, len(product), BLOCK):
         stop = start + BLOCK
         product[start:stop, :stop] = multiply(left[start:stop], right[:, :stop])
+        product[start:stop, stop:] = 0.0
     return product
 
 
-def times_symmetric(left: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """Return ``left @ S`` for a symmetric S of which only the lower triangle is read."""
+def times_symmetric(left: np.ndarray, lower: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    """Return ``scale * left @ S`` for a symmetric S of which only the lower triangle is read."""
     if left.flags.f_contiguous:
-        return blas.dsymm(1.0, lower.T, left, side=1, lower=0)
-    return blas.dsymm(1.0, lower.T, left.T, side=0, lower=0).T
+        return blas.dsymm(scale, lower.T, left, side=1, lower=0)
+    return blas.dsymm(scale, lower.T, left.T, side=0, lower=0).T
 
 
 def _for_blas(matrix: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the transpose as a column-major view, or the matrix itself and that it is still to be transposed."""
-    return (matrix.T, 0) if matrix.flags.c_contiguous else (matrix, 1)
+    return (matrix.T, 0) if matrix.strides[0] >= matrix.strides[1] else (matrix, 1)
 
 
 def mirrored(lower: np.ndarray) -> np.ndarray:

@@ -51,6 +51,7 @@ FITS = {
     "ImputeGP": ({"n_restarts": 0}, TWO_TABLES),
     "InstrumentalVariablesGP": ({"n_restarts": 0}, ("x", "y", "z", "y_task")),
     "SparseGP": ({"n_inducing": 10, "learn_inducing": False}, ("x", "z_x")),
+    "TaskTransformedFeatures": ({"n_features": 20}, TWO_TABLES),
     "TaskTransformedGP": ({"n_restarts": 0}, TWO_TABLES),
     "TaskTransformedRidge": ({}, TWO_TABLES),
     "TransformedGP": ({"n_restarts": 0}, ("x", "M", "z_M")),

@@ -34,6 +34,14 @@ FITTED = {
     "AggregateGP, weights": lambda: estimators.AggregateGP(n_restarts=0, uncertainty="plain").fit(
         X, np.arange(30) % 7, np.arange(7.0), weights=np.linspace(1, 2, 30)
     ),
+    "TaskTransformedFeatures": lambda: estimators.TaskTransformedFeatures(n_features=12).fit(*TABLES),
+    "TaskTransformedFeatures, as given": lambda: (
+        estimators.TaskTransformedFeatures(
+            features.RandomFourier(kernels.RBF(), 10), 2.0 * kernels.RBF(0.5), features="fourier", optimize=False
+        )
+        .partial_fit(None, None, PROBLEM.y_task, np.column_stack([PROBLEM.z_task, PROBLEM.z_task**2]))
+        .partial_fit(X, PROBLEM.y)
+    ),
     "TransformedGP": lambda: estimators.TransformedGP(n_restarts=0).fit(X, np.eye(30)[:, :20], Z[:20]),
     "DirectGP": lambda: estimators.DirectGP(n_restarts=0).fit(X, Z),
     "DirectGP, two targets": lambda: estimators.DirectGP(n_restarts=0).fit(X, np.column_stack([Z, 100.0 * X])),

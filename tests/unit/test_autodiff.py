@@ -40,6 +40,17 @@ def test_tiles_add_up(small_tiles):
     np.testing.assert_allclose(half.parameters["variance"], full.parameters["variance"], rtol=1e-10)
 
 
+def test_lower_triangle_of_several_tiles_stands_for_the_whole():
+    points, adjoint = RNG.standard_normal((600, 2)), RNG.standard_normal((600, 600))
+    adjoint += adjoint.T
+    kernel = 1.3 * kernels.Matern52([0.7, 1.1])
+    whole = autodiff.gram_pullback(kernel, points, points, adjoint)
+    half = autodiff.symmetric_gram_pullback(kernel, points, np.tril(adjoint))
+    for path, value in whole.parameters.items():
+        np.testing.assert_allclose(half.parameters[path], value, rtol=1e-10)
+    np.testing.assert_allclose(half.a + half.b, whole.a + whole.b, rtol=1e-9, atol=1e-10)
+
+
 def evaluate(n, m, lengthscale=1.0):
     x, y, y_task = RNG.standard_normal((n, 2)), RNG.standard_normal((n, 1)), RNG.standard_normal((m, 1))
     observation = TaskTransformed(x, y, y_task, kernels.Matern32(lengthscale), noise=0.3)

@@ -1,7 +1,6 @@
-"""Mean embeddings and herding beyond what the theorem tests look at."""
+"""Mean embeddings beyond what the theorem tests look at."""
 
 import numpy as np
-import oracles
 import pytest
 
 from decond import (
@@ -12,12 +11,10 @@ from decond import (
     features,
     kernels,
 )
-from decond.herding import Herding
 
 RNG = np.random.default_rng(0)
 POINTS, WEIGHTS = RNG.standard_normal((30, 2)), RNG.uniform(-0.3, 1.0, 30)
 WEIGHTS /= WEIGHTS.sum()
-CANDIDATES = RNG.standard_normal((200, 2))
 
 
 def test_mmd_is_the_norm_of_the_difference():
@@ -44,61 +41,6 @@ def test_representation_warns_of_negative_weights():
     text = repr(MeanEmbedding(kernels.RBF(), [0.0, 1.0], [1.5, -0.5]))
     assert "weights sum to 1" in text
     assert "1 negative" in text
-
-
-@pytest.mark.parametrize("kernel", [None, kernels.RBF(0.2)])
-def test_herding_follows_the_algorithm(kernel):
-    mu = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)
-    gram = (kernel or mu.kernel)(CANDIDATES)
-    expected = oracles.herd(mu(CANDIDATES), gram, 150)
-    np.testing.assert_array_equal(mu.herd(150, CANDIDATES, kernel), CANDIDATES[expected])
-
-
-def test_herding_can_be_continued():
-    mu = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)
-    process = mu.herding(CANDIDATES)
-    parts = np.concatenate([process.draw(40), process.draw(1), process.draw(59)])
-    np.testing.assert_array_equal(parts, mu.herd(100, CANDIDATES))
-
-
-class CountedKernel(kernels.RBF):
-    """An RBF kernel that remembers how many entries it was asked for."""
-
-    def gram(self, a, b):
-        self.seen.append(len(a) * len(b))
-        return super().gram(a, b)
-
-
-def counted(lengthscale):
-    kernel = CountedKernel(lengthscale)
-    object.__setattr__(kernel, "seen", [])
-    return kernel
-
-
-def test_herding_computes_one_kernel_row_for_each_new_sample():
-    kernel = counted(0.7)
-    values = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)(CANDIDATES)
-    samples = Herding(values, CANDIDATES, kernel).draw_indices(150)
-    assert set(kernel.seen) == {len(CANDIDATES)}
-    assert len(kernel.seen) == len(np.unique(samples)) < 150
-
-
-def test_herding_with_a_full_cache_is_the_same(monkeypatch):
-    mu = MeanEmbedding(kernels.RBF(0.7), POINTS, WEIGHTS)
-    expected = mu.herd(100, CANDIDATES)
-    monkeypatch.setattr("decond.herding.ROW_CACHE_ENTRIES", 3 * len(CANDIDATES))
-    process = mu.herding(CANDIDATES)
-    np.testing.assert_array_equal(process.draw(100), expected)
-    assert len(process._rows) == 3 < len(np.unique(expected, axis=0))
-
-
-def test_super_samples_converge_faster_than_draws():
-    """Herding a mixture of two Gaussians: its error is below that of as many independent draws."""
-    draws = np.concatenate([RNG.normal(-2, 0.5, 500), RNG.normal(1, 0.8, 500)])
-    mu = MeanEmbedding(kernels.RBF(0.5), draws)
-    herded = MeanEmbedding(mu.kernel, mu.herd(50))
-    random = [mu.mmd(MeanEmbedding(mu.kernel, RNG.choice(draws, 50))) for _ in range(20)]
-    assert mu.mmd(herded) < 0.5 * np.mean(random)
 
 
 def problem(n, m):

@@ -12,7 +12,7 @@ import pytest
 from decond import kernels
 from decond.learning import maximize_evidence, select
 from decond.regression import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.scale import SparseModel, SparsePosterior, Statistics, Table, evidence, parallel
+from decond.scale import Batches, SparseModel, SparsePosterior, Statistics, Table, parallel, sources
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -111,7 +111,7 @@ def test_blocks_of_any_size_in_any_order_give_the_same_answer():
     for size in (1, 7, 50):
         blocks = [(x[i : i + size], z[i : i + size]) for i in range(0, 50, size)]
         for order in (blocks, blocks[::-1]):
-            other, slopes = model.log_evidence_and_gradient(order)
+            other, slopes = model.log_evidence_and_gradient(Batches(order))
             assert other == pytest.approx(value, rel=1e-12)
             assert_same_gradient(slopes, gradient, rtol=1e-10)
 
@@ -147,7 +147,7 @@ def test_targets_and_amplitude_can_change_their_units_afterwards():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(evidence, "WIDE", 16)
+    monkeypatch.setattr(sources, "HEIGHT", 16)
 
 
 @pytest.mark.parametrize("noise", [0.3, 1e-3])  # directly, and by way of whitened rows
@@ -243,9 +243,9 @@ def test_what_can_be_read_only_once_is_refused():
     u, x, z = problem(3, 10)
     model = SparseModel(kernels.RBF(), u)
     with pytest.raises(TypeError, match=r"generator, which can be read only once.*Give a list"):
-        model.log_evidence((x[i : i + 5], z[i : i + 5]) for i in (0, 5))
+        model.log_evidence(Batches((x[i : i + 5], z[i : i + 5]) for i in (0, 5)))
     with pytest.raises(ValueError, match="no rows to learn from"):
-        model.log_evidence([])
+        model.log_evidence(Batches([]))
 
 
 def test_leaving_one_out_needs_the_rows():

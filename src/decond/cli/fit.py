@@ -4,12 +4,12 @@ import warnings
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from decond.cli.console import console, progress_bar, say_wrote, wrong_input
-from decond.cli.jobs import Job, Request, prepare
+from decond.cli.jobs import Job, Request, prepare, workers_for
 from decond.cli.summary import summarize
 
 __all__ = ["command"]
@@ -26,7 +26,8 @@ def command(
     tables: Annotated[
         list[Path],
         typer.Argument(
-            help="Tables as .csv, .tsv or .parquet: PAIRS (x and y) and TASK (y and z); with --sparse a single one.",
+            help="Tables as .csv, .tsv or .parquet: PAIRS (x and y) and TASK (y and z); with --sparse a single one, "
+            "or any number of Parquet files and folders.",
             metavar="PAIRS [TASK]",
         ),
     ],
@@ -44,6 +45,13 @@ def command(
     ] = False,
     inducing: Annotated[
         int | None, typer.Option(min=1, help="With --sparse: how many points; 100 by default.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --sparse: processes on this machine that share the work.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="With --sparse: the Dask cluster that does the work, tcp://HOST:PORT."),
     ] = None,
     uncertainty: Annotated[
         Uncertainty | None,
@@ -68,13 +76,20 @@ def command(
 
     One large table:
         decond fit table.csv --x wind --x height --z power --sparse
+
+    One in Parquet files, which may be larger than memory; here or on a cluster:
+        decond fit table/*.parquet --x wind --z power --sparse --workers 2
     """
     bars = None if uncertainty is None else uncertainty.value
-    request = Request(tables, x, y or [], z, labels, aggregate, sparse, inducing, bars, restarts, seed)
+    request = Request(
+        tables, x, y or [], z, labels, aggregate, sparse, inducing, bars, restarts, seed, workers, cluster
+    )
     with wrong_input():
         picture = _check_output(output)
         job = prepare(request)
-        caught = _fit(job)
+        with workers_for(request) as client:
+            job = job.with_rows(client)
+            caught = _fit(job, client)
         summary = summarize(job, caught)
         _write(job, output, picture)
     if json:
@@ -96,13 +111,13 @@ def _check_output(output: Path) -> Path:
     return output.with_suffix(".png")
 
 
-def _fit(job: Job) -> list[str]:
+def _fit(job: Job, client: Any) -> list[str]:
     """Fit, with a bar on a terminal, and return what was warned of (the summary speaks of bounds in words)."""
     from decond.learning import BoundWarning
 
     with warnings.catch_warnings(record=True) as caught, progress_bar(f"fitting {job.words}") as report:
         warnings.simplefilter("always", UserWarning)
-        job.estimator.fit(**job.data, progress=report)
+        job.estimator.fit(**job.data, **({} if client is None else {"client": client}), progress=report)
     texts = (str(warning.message) for warning in caught if not issubclass(warning.category, BoundWarning))
     return list(dict.fromkeys(texts))
 
@@ -111,5 +126,6 @@ def _write(job: Job, output: Path, picture: Path) -> None:
     from decond.io import save
     from decond.plotting import plot_model
 
+    assert job.x is not None
     save(job.estimator, output)
     plot_model(job.estimator, job.x, job.request.z, job.z_of_rows).savefig(picture, dpi=120)

@@ -1,6 +1,9 @@
 """From the options of `decond fit` to an estimator and its checked data, before anything is fitted."""
 
-from dataclasses import dataclass, field
+import contextlib
+import glob
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +12,13 @@ from decond.tables import Table, TableError, match_groups, match_mediators, read
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Job", "Request", "prepare"]
+__all__ = ["Job", "Request", "prepare", "workers_for"]
 
 LEAST = 2
 """Rows without which nothing can be learned."""
+
+SHOWN = 5000
+"""Rows of a table on disk that the picture is drawn from."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class Request:
     uncertainty: str | None = None
     restarts: int | None = None
     seed: int = 0
+    workers: int | None = None
+    cluster: str | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator that were asked for; the others keep its defaults."""
@@ -47,15 +55,31 @@ class Job:
     estimator: Any
     data: dict[str, Any]
     """The arguments of `fit`."""
-    x: "pd.DataFrame"
+    x: "pd.DataFrame | None" = None
+    """Rows to draw; None for a table on disk that has not been looked at."""
     z_of_rows: Any = None
     """Targets of the rows of x, where there are any."""
     notes: list[str] = field(default_factory=list)
+
+    def with_rows(self, client: Any) -> "Job":
+        """Return the job with rows to draw: of a table on disk a sample, for which workers read it once."""
+        if self.x is not None:
+            return self
+        import pandas as pd
+
+        from decond.scale import survey
+        from decond.scale.cluster import as_cluster_source
+
+        table = self.data["X"]
+        sample = survey(table if client is None else as_cluster_source(table, client=client), 0, SHOWN).sample
+        return replace(self, x=pd.DataFrame(sample.x, columns=table.names), z_of_rows=sample.z[:, 0])
 
 
 def prepare(request: Request) -> Job:
     """Read and check the tables, and choose the estimator."""
     _check(request)
+    if request.sparse and all(map(_is_parquet, request.tables)):
+        return _sparse_on_disk(request)
     tables = [read_table(path) for path in request.tables]
     needed = [[*request.x, request.z]] if request.sparse else [[*request.x, *request.y], [*request.y, request.z]]
     for table, columns in zip(tables, needed, strict=True):
@@ -66,17 +90,51 @@ def prepare(request: Request) -> Job:
     return (_aggregate if request.aggregate else _task_transformed)(request, *tables)
 
 
+@contextlib.contextmanager
+def workers_for(request: Request) -> Iterator[Any]:
+    """Yield a client of the workers that were asked for, or None if this process does the work."""
+    if request.workers is None and request.cluster is None:
+        yield None
+        return
+    from decond.scale.cluster import ClusterError, cluster_of, connect
+
+    try:
+        with connect(request.cluster) if request.cluster is not None else cluster_of(request.workers or 1) as client:
+            yield client
+    except (ClusterError, ImportError) as error:
+        raise ValueError(str(error)) from error
+
+
 def _check(request: Request) -> None:
     if request.aggregate and request.sparse:
         raise TableError("--aggregate and --sparse exclude each other. Choose one.")
-    needed, given = (1 if request.sparse else 2), len(request.tables)
-    if given != needed:
-        kind = "--sparse takes one table" if request.sparse else "two tables are needed, PAIRS and TASK"
-        raise TableError(f"{kind}, but {given} {'was' if given == 1 else 'were'} given. See decond fit --help.")
+    _check_number_of_tables(request)
     _check_options(request)
     repeated = {*request.x} & {*request.y, request.z}
     if repeated:
         raise TableError(f"column {sorted(repeated)[0]!r} is named as x and again as y or z. Name each column once.")
+
+
+def _check_number_of_tables(request: Request) -> None:
+    needed, given = (1 if request.sparse else 2), len(request.tables)
+    if given == needed:
+        return
+    if not request.sparse:
+        kind = "two tables are needed, PAIRS and TASK"
+        raise TableError(f"{kind}, but {given} {'was' if given == 1 else 'were'} given. See decond fit --help.")
+    texts = [str(path) for path in request.tables if not _is_parquet(path)]
+    if texts:
+        raise TableError(
+            f"--sparse takes one table, but {given} were given. Several files are read as one table if all of them "
+            f"are Parquet; {texts[0]} is not."
+        )
+
+
+def _is_parquet(path: Path) -> bool:
+    """Tell whether a path stands for Parquet files: by its suffix, or as a folder or pattern."""
+    return (
+        path.suffix.lower() in (".parquet", ".pq") or path.is_dir() or (not path.suffix and glob.has_magic(str(path)))
+    )
 
 
 def _check_options(request: Request) -> None:
@@ -88,7 +146,11 @@ def _check_options(request: Request) -> None:
     if request.sparse:
         idle = {"--y": request.y, "--labels": request.labels, "--uncertainty": request.uncertainty}
     else:
-        idle = {"--inducing": request.inducing}
+        idle = {"--inducing": request.inducing, "--workers": request.workers, "--cluster": request.cluster}
+    if request.workers is not None and request.cluster is not None:
+        raise TableError(
+            "--workers and --cluster exclude each other: workers on this machine, or those of a cluster."
+        )
     for option, value in idle.items():
         if value:
             raise TableError(
@@ -126,3 +188,14 @@ def _sparse(request: Request, table: Table) -> Job:
     x, z = table.numbers(request.x), table.numbers([request.z])[request.z].to_numpy()
     estimator = SparseGP(**request.parameters())
     return Job(request, f"{len(table)} rows", estimator, {"X": x, "y": z}, x, z_of_rows=z)
+
+
+def _sparse_on_disk(request: Request) -> Job:
+    from decond.estimators import SparseGP
+    from decond.scale import ParquetTable
+
+    table = ParquetTable(request.tables, request.x, request.z)
+    if len(table) < LEAST:
+        raise TableError(f"{table.files[0]} has {len(table)} row; fitting needs at least {LEAST}.")
+    files = f" in {len(table.files)} files" if len(table.files) > 1 else ""
+    return Job(request, f"{len(table)} rows{files}", SparseGP(**request.parameters()), {"X": table})

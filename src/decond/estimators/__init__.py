@@ -1,13 +1,15 @@
 """Estimators with scikit-learn's conventions: `fit`, `predict`, parameters stored untouched.
 
-`TaskTransformedGP` (two tables that share a mediator), `AggregateGP` (means of groups), `TransformedGP` (known
-weights), `SparseGP` (one large table), `InstrumentalVariablesGP`, `TaskTransformedRidge`, `DirectGP` (ordinary
-regression), and what to compare with: `CascadeGP`, `ImputeGP`, `EcologicalGP`.
+`TaskTransformedGP` (two tables that share a mediator), `TaskTransformedFeatures` (two large ones), `AggregateGP`
+(means of groups), `TransformedGP` (known weights), `SparseGP` (one large table), `InstrumentalVariablesGP`,
+`TaskTransformedRidge`, `DirectGP` (ordinary regression), and what to compare with: `CascadeGP`, `ImputeGP`,
+`EcologicalGP`.
 """
 
 from decond.estimators.aggregate import AggregateGP
 from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
 from decond.estimators.direct import DirectGP
+from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.instruments import InstrumentalVariablesGP
 from decond.estimators.ridge import TaskTransformedRidge
 from decond.estimators.sparse import SparseGP
@@ -22,6 +24,7 @@ __all__ = [
     "ImputeGP",
     "InstrumentalVariablesGP",
     "SparseGP",
+    "TaskTransformedFeatures",
     "TaskTransformedGP",
     "TaskTransformedRidge",
     "TransformedGP",

@@ -11,7 +11,19 @@ from decond.estimators.base import MEANS, IndirectRegressor, noise_range, noise_
 from decond.estimators.defaults import NOISE_START, KernelChoice, smooth_kernel
 from decond.features.base import as_kernel
 from decond.learning import FitResult
-from decond.scale import Reading, Search, SparseModel, Table, deviation, learn, starting_points
+from decond.scale import (
+    Reading,
+    Search,
+    Source,
+    SparseModel,
+    Survey,
+    Table,
+    deviation,
+    learn,
+    starting_points,
+    survey,
+)
+from decond.scale.cluster import as_cluster_source
 
 __all__ = ["SparseGP"]
 
@@ -20,7 +32,10 @@ class SparseGP(IndirectRegressor):
     """Regression on a table of any length through a few inducing points (section 8.2 of the paper).
 
     Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of more than 20,000 rows,
-    10,000 are learned from first, and then all of them for ten more iterations.
+    10,000 are learned from first, and then all of them for some more iterations.
+
+    Rows may be an array or a data frame, a table on disk (`ParquetTable`), blocks of rows (`Batches`) or a Dask
+    collection; with a Dask `client`, workers read them and only sums travel. The answer is the same.
 
     Parameters:
         n_inducing: how many inducing points to choose from the rows; fewer if there are fewer distinct rows.
@@ -36,6 +51,7 @@ class SparseGP(IndirectRegressor):
         learn_hyperparameters: whether kernel and noise are.
         n_restarts: how many more starts to try, from other inducing points and hyperparameters.
         max_iterations: for each start.
+        full_iterations: over all rows, after those over a sample.
         seed: the same seed gives the same model.
 
     >>> rng = np.random.default_rng(0)
@@ -58,6 +74,7 @@ class SparseGP(IndirectRegressor):
         learn_hyperparameters: bool = True,
         n_restarts: int = 0,
         max_iterations: int = 100,
+        full_iterations: int = 10,
         seed: int = 0,
     ) -> None:
         self.n_inducing = n_inducing
@@ -71,21 +88,23 @@ class SparseGP(IndirectRegressor):
         self.learn_hyperparameters = learn_hyperparameters
         self.n_restarts = n_restarts
         self.max_iterations = max_iterations
+        self.full_iterations = full_iterations
         self.seed = seed
 
-    def fit(self, X: Any, y: Any, progress: Any = None) -> Self:
-        """Learn from rows X and targets y: (m,), or (m, t).
+    def fit(self, X: Any, y: Any = None, client: Any = None, progress: Any = None) -> Self:
+        """Learn from rows X and targets y: (m,), or (m, t); or from a source X that has both, without y.
 
-        `progress` is called with the number of evaluations and the best objective so far.
+        `client` is a Dask client whose workers read the rows. `progress` is called with the number of evaluations and
+        the best objective so far.
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        y = np.asarray(y, dtype=np.float64)
+        source = self._source(X, y, client, first=True)
+        seen = survey(source, self.seed)
         if not self.optimize or not (self.learn_inducing or self.learn_hyperparameters):
-            return self._conclude(self._as_given(X).with_rows(X, y), None)
-        reading, result = self._learned(X, y, progress)
-        return self._conclude(reading.with_rows(X, y), result)
+            return self._conclude(self._as_given(seen).having_read(source), None)
+        reading, result = self._learned(source, seen, progress)
+        return self._conclude(reading.having_read(source), result)
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, client: Any = None) -> Self:
         """Add rows and learn nothing: neither kernel, noise nor inducing points change. Rows may come in any order.
 
         After `fit` it adds to what was learned there. Without `fit`, give the inducing points: otherwise they are
@@ -93,9 +112,29 @@ class SparseGP(IndirectRegressor):
         points, and variance and noise follow the targets.
         """
         first = not hasattr(self, "posterior_")
-        X, y = validate_data(self, X, y, reset=first, multi_output=True, y_numeric=True, dtype=np.float64)
-        reading = self._as_given(X) if first else self._reading
-        return self._conclude(reading.with_rows(X, y), None if first else self.fit_result_)
+        source = self._source(X, y, client, first)
+        reading = self._as_given(survey(source, self.seed)) if first else self._reading
+        return self._conclude(reading.having_read(source), None if first else self.fit_result_)
+
+    def merge(self, other: "SparseGP") -> Self:
+        """Add the rows that another model has read, which has the same kernel, noise and inducing points.
+
+        >>> rng = np.random.default_rng(0)
+        >>> x, points = rng.uniform(0, 6, (500, 1)), np.linspace(0, 6, 10)
+        >>> monday, tuesday = (SparseGP(inducing=points).partial_fit(d, np.sin(d[:, 0])) for d in (x[:300], x[300:]))
+        >>> monday.merge(tuesday).posterior_
+        ConditionalMeanPosterior(10 inducing points, 500 rows, ...)
+        """
+        check_is_fitted(self)
+        if not isinstance(other, SparseGP):
+            raise TypeError(f"other is a {type(other).__name__}; a fitted SparseGP can take up another one only.")
+        check_is_fitted(other)
+        if self.n_features_in_ != other.n_features_in_:
+            raise ValueError(
+                f"the other model has read {other.n_features_in_} column(s), this one {self.n_features_in_}; merge "
+                "models of the same columns."
+            )
+        return self._conclude(self._reading.merged(other._reading), self.fit_result_)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Return the mean at the rows of X; also the standard deviation, or the covariance between the rows.
@@ -122,16 +161,36 @@ class SparseGP(IndirectRegressor):
         rows = self.posterior_.statistics.count
         return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))
 
+    def _check_columns(self, source: Source, first: bool) -> None:
+        """Remember the columns of a source, or check that they are those of the first."""
+        import pandas as pd
+
+        columns = np.empty((0, source.width)) if source.names is None else pd.DataFrame(columns=list(source.names))
+        validate_data(self, columns, reset=first, skip_check_array=True)
+
     def _known_columns(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
         return validate_data(self, x, reset=False, dtype=np.float64)
 
-    def _points(self, X: np.ndarray) -> np.ndarray:
+    def _source(self, X: Any, y: Any, client: Any, first: bool) -> Source:
+        """Return the rows to read, checked; the first ones say what columns there are."""
+        if hasattr(X, "__dask_graph__"):
+            X, y = as_cluster_source(X, y, client), None
+        if isinstance(X, Source):
+            if y is not None:
+                raise ValueError(f"X is a {type(X).__name__}, which has its own targets; leave y out.")
+            self._check_columns(X, first)
+        else:
+            X, y = validate_data(self, X, y, reset=first, multi_output=True, y_numeric=True, dtype=np.float64)
+            X = Table(X, np.asarray(y, dtype=np.float64))
+        return X if client is None else as_cluster_source(X, client=client)
+
+    def _points(self, rows: np.ndarray) -> np.ndarray:
         """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
         check_choice(self.mean, "mean", MEANS)
         check_choice(self.prediction, "prediction", ("targets", "latent"))
         if self.inducing is None:
-            return starting_points(X, as_count(self.n_inducing, "n_inducing"), self.seed)
+            return starting_points(rows, as_count(self.n_inducing, "n_inducing"), self.seed)
         points = as_rows(self.inducing, "inducing")
         if points.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -144,9 +203,9 @@ class SparseGP(IndirectRegressor):
         remedy = "It is a standard deviation in the units of the targets; None starts from the data."
         return None if self.noise is None else as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
 
-    def _as_given(self, X: np.ndarray) -> Reading:
+    def _as_given(self, seen: Survey) -> Reading:
         """Return a reading that learns nothing; a noise that is not given is in proportion to the amplitude."""
-        points, noise = self._points(X), self._given_noise()
+        points, noise = self._points(seen.sample.x), self._given_noise()
         if self.kernel is None:
             variance = 1.0 if noise is None else (noise / NOISE_START) ** 2
             kernel = smooth_kernel(points, variance, trend=False).kernel
@@ -155,22 +214,29 @@ class SparseGP(IndirectRegressor):
         if noise is None:
             noise = NOISE_START * float(np.sqrt(np.mean(kernel.diag(points))))
         follows = self.kernel is None and self.noise is None
-        return Reading(SparseModel(kernel, points, noise), centered=self.mean == "constant", follows=follows)
+        return self._reading_with(SparseModel(kernel, points, noise), seen, follows=follows)
 
-    def _learned(self, X: np.ndarray, y: np.ndarray, progress: Any) -> tuple[Reading, FitResult]:
+    def _reading_with(self, model: SparseModel, seen: Survey, **settings: Any) -> Reading:
+        return Reading(model, centered=self.mean == "constant", origin=self._offset(seen), **settings)
+
+    def _offset(self, seen: Survey) -> np.ndarray:
+        return seen.mean if self.mean == "constant" else np.zeros_like(seen.mean)
+
+    def _learned(self, source: Source, seen: Survey, progress: Any) -> tuple[Reading, FitResult]:
         """Learn a model; return a reading that uses it, and how learning went."""
-        points = self._points(X)
-        columns = y.reshape(len(y), -1)
-        offset = columns.mean(axis=0) if self.mean == "constant" else np.zeros(columns.shape[1])
-        scale = np.ones(columns.shape[1])
-        if columns.shape[1] > 1 and self.kernel is None:
-            scale = np.array([deviation(np.mean((z - c) ** 2), c) for z, c in zip(columns.T, offset, strict=True)])
-        z = (columns - offset) / scale
-        choice = self._choice(X, z)
+        points = self._points(seen.sample.x)
+        offset, scale = self._offset(seen), np.ones(len(seen.mean))
+        if len(scale) > 1 and self.kernel is None:
+            squares = seen.squares / seen.count + (seen.mean - offset) ** 2
+            scale = np.array([deviation(*pair) for pair in zip(squares, offset, strict=True)])
+        seen = seen.standardized(offset, scale)
+        sample = seen.sample
+        choice = self._choice(sample.x, sample.z)
         given = self._given_noise()
-        model = SparseModel(choice.kernel, points, noise_start(z) if given is None else given)
-        result = learn(model, Table(X, z), self._search(model, z, choice, progress))
-        return Reading(result.model, centered=self.mean == "constant", scale=scale), result
+        model = SparseModel(choice.kernel, points, noise_start(sample.z) if given is None else given)
+        search = self._search(model, sample.z, choice, progress)
+        result = learn(model, source.standardized(offset, scale), seen, search)
+        return Reading(result.model, centered=self.mean == "constant", scale=scale, origin=offset), result
 
     def _choice(self, X: np.ndarray, z: np.ndarray) -> KernelChoice:
         if self.kernel is not None:
@@ -187,6 +253,7 @@ class SparseGP(IndirectRegressor):
             choice.hyperpriors,
             self.n_restarts,
             as_count(self.max_iterations, "max_iterations"),
+            as_count(self.full_iterations, "full_iterations"),
             self.seed,
             progress,
         )

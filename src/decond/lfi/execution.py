@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["LimitedCaller", "Result", "call", "summarized"]
+__all__ = ["LimitedCaller", "Result", "call", "described", "summarized"]
 
 NOT_FINITE = "returned NaN or infinity"
 """The reason of a simulation whose result cannot be used."""

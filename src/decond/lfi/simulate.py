@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import joblib
 import numpy as np
 
 from decond.checks import as_count, as_number
@@ -17,10 +16,11 @@ from decond.lfi.claims import Claimant
 from decond.lfi.draws import BLOCK, drawn_parameters
 from decond.lfi.fingerprint import fingerprint
 from decond.lfi.plans import RESERVED, Plan, SimulationWarning
+from decond.lfi.pool import results
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
-from decond.lfi.work import SimulationError, Work, results
+from decond.lfi.work import SimulationError, Task, Work
 
 __all__ = ["SimulationError", "simulate"]
 
@@ -59,7 +59,15 @@ def simulate(
     runs only what is missing; a larger n adds to what is there; two processes may make the same call at once and
     share the work. What is stored is kept: use a new file after a change of the simulator; a `SimulationWarning` says
     so where its code is another one. After a change of `summarize`, summaries are computed again from the raw data.
-    Where simulations run is joblib's choice, and yours by ``joblib.parallel_config``.
+
+    Where simulations run is joblib's choice, and yours by ``joblib.parallel_config``. On a Dask cluster
+    (``pip install "decond[dask]"``, on its workers too)::
+
+        with Client("scheduler:8786"), joblib.parallel_config("dask"):
+            sims = simulate(simulator, prior, n=1000, store="runs.sqlite")
+
+    What a worker was running when it died runs on another one. Only this process writes the store. Dask does not end
+    what a worker is running: without a `timeout`, a simulation that hangs holds it until the worker is restarted.
 
     Args:
         simulator: ``simulator(theta, rng)`` with one row of parameters (d,), returning summaries (s,); with
@@ -67,7 +75,8 @@ def simulate(
         prior: The prior; without a `proposal` its draws are the parameters.
         n: How many simulations.
         seed: Fixes the parameters and the generators.
-        n_jobs: How many run at once, as in joblib; -1 uses all cores.
+        n_jobs: How many run at once, as in joblib; -1 uses all cores. On a Dask cluster, None is as many as it has
+            threads.
         store: A file name, a `SimulationStore`, or None to keep nothing.
         progress: Show a progress bar; by default on a terminal only.
         batched: Whether the simulator takes many rows at once.
@@ -132,11 +141,11 @@ def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, show: C
                     show(min(finished, n), failed)
 
 
-def _claimed(claimant: Claimant, work: Work, n: int, batch: int) -> Iterator[Any]:
-    """Claim rows one task after the other, when joblib asks for the next."""
+def _claimed(claimant: Claimant, work: Work, n: int, batch: int) -> Iterator[Task]:
+    """Claim rows one task after the other, when the next is asked for."""
     while claimed := claimant.claim(work.label, n, batch):
         theta = np.array([np.frombuffer(blob, dtype="<f8") for _, blob in claimed])
-        yield joblib.delayed(work)([row for row, _ in claimed], theta)
+        yield [row for row, _ in claimed], theta
 
 
 # ---- the door ------------------------------------------------------------------------------------------------

@@ -3,14 +3,11 @@
 import contextlib
 import functools
 import inspect
-import itertools
 import pickle
 import threading
 import time
 import uuid
-import warnings
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import joblib
@@ -19,19 +16,28 @@ import numpy as np
 from decond.lfi.draws import generator
 from decond.lfi.execution import LimitedCaller, Result, call
 
-__all__ = ["SimulationError", "Work", "packed", "results"]
+__all__ = ["CRASHED", "UNSENDABLE", "SimulationError", "Task", "Work", "packed"]
 
 _ROW, _BATCH = 1, 2
 
 IDLE = 3.0
 """Seconds without a call after which the process for calls with a limit is ended."""
 
-_UNSENDABLE = (
+UNSENDABLE = (
     "{function} cannot be sent to another process: {error}{culprit}. Let it open files and connections itself, when "
-    "it is called; or use n_jobs=1 without timeout."
+    "it is called; or use n_jobs=1 without timeout and without a cluster."
 )
+"""What is said of a simulator that cannot be pickled."""
+
+CRASHED = (
+    "the simulator crashed, or there was not enough memory. A store keeps what had finished. With timeout=... "
+    "simulations run in processes of their own, and a crash is one failed row."
+)
+"""What is said when worker processes die."""
 
 Simulator = Callable[..., Any]
+Task = tuple[list[int], np.ndarray]
+"""Rows, and their parameters (b, d): what runs in one piece."""
 
 
 class SimulationError(RuntimeError):
@@ -66,6 +72,10 @@ class Work:
             results = [self._call(theta[i : i + 1], rng)[0] for i, rng in enumerate(single)]
         return rows, results
 
+    def close(self) -> None:
+        """End the processes for calls with a limit that were started here; idle ones elsewhere end by themselves."""
+        _CALLERS.close(self.token)
+
     def payload(self) -> bytes:
         """Return the functions, pickled."""
         if self._payload is None:
@@ -91,7 +101,7 @@ def packed(simulator: Simulator, summarize: Simulator | None, batched: bool) -> 
         return _pickled((simulator, summarize, batched))
     except Exception as error:
         function, culprit = _culprit(simulator, summarize)
-        raise SimulationError(_UNSENDABLE.format(function=function, error=error, culprit=culprit)) from error
+        raise SimulationError(UNSENDABLE.format(function=function, error=error, culprit=culprit)) from error
 
 
 def _pickled(value: Any) -> bytes:
@@ -189,57 +199,3 @@ class _Callers:
 
 
 _CALLERS = _Callers()
-
-
-def results(work: Work, tasks: Iterator[Any], n_jobs: int | None) -> Generator[Any, None, None]:
-    """Yield results as they finish; in small groups where joblib's backend can only return lists."""
-    try:
-        parallel, at_once = _parallel(n_jobs)
-        if at_once:
-            yield from _as_they_come(parallel(tasks))
-            return
-        size = 2 * joblib.effective_n_jobs(n_jobs)
-        with parallel:
-            while group := list(itertools.islice(tasks, size)):
-                yield from parallel(group)
-    except (BrokenExecutor, pickle.PicklingError) as error:
-        raise SimulationError(_explained(error, work)) from error
-    finally:
-        _CALLERS.close(work.token)
-
-
-def _explained(error: Exception, work: Work) -> str:
-    if isinstance(error, pickle.PicklingError):
-        try:
-            work.payload()
-        except SimulationError as reason:
-            return str(reason)
-        return _UNSENDABLE.format(function="the simulator", error=error, culprit="")
-    if "un-serialize" in str(error):
-        return (
-            "the simulator could not be loaded in a worker process: the module that defines it cannot be imported "
-            "there. Define it in a module that can be imported, or use n_jobs=1."
-        )
-    return (
-        "a worker process died: the simulator crashed, or there was not enough memory. A store keeps what had "
-        "finished. With timeout=... simulations run in processes of their own, and a crash is one failed row."
-    )
-
-
-def _as_they_come(arriving: Any) -> Iterator[Any]:
-    """Yield results; when we are interrupted, end what is running without joblib's warning that it is ended."""
-    try:
-        for result in arriving:  # noqa: UP028  ("yield from" would close the results before we can)
-            yield result
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            arriving.close()
-
-
-def _parallel(n_jobs: int | None) -> tuple[Any, bool]:
-    """Return joblib's pool, and whether it hands over each result when it is ready."""
-    try:
-        return joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered"), True
-    except ValueError:  # of joblib's own, the multiprocessing backend cannot
-        return joblib.Parallel(n_jobs=n_jobs), False

@@ -38,7 +38,7 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
     gram = prior.covariance.gram(points, points)
     if chosen == "inducing":
         return InducingPosterior(prior, points, linear, targets, low_rank_evidence(gram, linear))
-    factor, _, _ = evidence_factor(gram, linear)
+    factor, _ = evidence_factor(gram, linear)
     return FunctionPosterior(prior, points, linear, targets, factor)
 
 
@@ -57,18 +57,19 @@ def checked_data(prior: Prior, observation: Observation, z: Any) -> tuple[np.nda
     return points, as_targets(observation.ordered(z), "z", observation.size, observation.partner)
 
 
-def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray, np.ndarray]:
-    """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM and KM - shared."""
+def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray]:
+    """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM - shared."""
     transformation = linear.transformation
     dense = isinstance(transformation, np.ndarray)
-    product = multiply(gram, transformation) if dense else (transformation.T @ gram).T  # K is symmetric
-    inner = product if linear.shared is None else product - linear.shared
+    inner = multiply(gram, transformation) if dense else (transformation.T @ gram).T  # K is symmetric
+    if linear.shared is not None:
+        inner -= linear.shared
     evidence = multiply(transformation.T, inner) if dense else np.array(transformation.T @ inner)
     if linear.sampling is not None:
-        averaged = averaged_variances(transformation, product)
+        averaged = averaged_variances(transformation, inner)
         add_to_diagonal(evidence, linear.sampling.variances(np.diagonal(gram), averaged))
     linear.add_noise(evidence)
-    return cholesky(evidence, "MᵀKM + Σ"), product, inner
+    return cholesky(evidence, "MᵀKM + Σ"), inner
 
 
 def averaged_variances(transformation: Any, product: np.ndarray) -> np.ndarray:

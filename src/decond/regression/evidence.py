@@ -93,27 +93,26 @@ def _check_finite(gradient: Gradient) -> None:
 
 
 def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:
-    """Differentiate log N(r; 0, S), S = noise + Mᵀ(KM - shared), m x m.
+    """Differentiate log N(r; 0, S), S = noise + Mᵀ(K - E)M, m x m, where EM is what `linear` calls shared.
 
-    With G = ½(ααᵀ - S⁻¹): K_bar = MGMᵀ, M_bar = (2KM - shared)G, shared_bar = -MG, noise_bar = G. The constant
-    mean c adds to M_bar through r = z̃ - c Mᵀ1.
+    With G = ½(ααᵀ - S⁻¹): the adjoint of K - E is MGMᵀ, M_bar = 2(K - E)MG, noise_bar = G. The constant mean c adds
+    to M_bar through r = z̃ - c Mᵀ1.
     """
     M = linear.transformation
-    factor, KM, inner = evidence_factor(gram, linear)
-    residual = z - np.outer(np.asarray(M.sum(axis=0)), mean)
+    factor, inner = evidence_factor(gram, linear)
+    sums = np.asarray(M.sum(axis=0))
+    residual = z - np.outer(sums, mean)
     value = gaussian_log_density(factor, residual)
     residual_bar, G = gaussian_log_density_pullback(factor, residual)
-    mean_bar = -(np.asarray(M.sum(axis=0)) @ residual_bar)
+    mean_bar = -(sums @ residual_bar)
     if not linear.has_parameters:
         full = mirrored(G)
-        return value, _gram_bar(linear, gram, KM, full), mean_bar, linear.pullback(full)
-    MG = times_symmetric(M, G)
-    gram_bar = symmetric_product(MG, M.T)
-    M_bar = times_symmetric(np.add(KM, inner, out=inner), G)
+        return value, _gram_bar(linear, gram, inner, full), mean_bar, linear.pullback(full)
+    gram_bar = symmetric_product(times_symmetric(M, G), M.T)
+    M_bar = times_symmetric(inner, G, 2.0)
     if mean.any():
         M_bar -= residual_bar @ mean
-    shared_bar = None if linear.shared is None else np.negative(MG, out=MG)
-    return value, gram_bar, mean_bar, linear.pullback(G, linear.bridge(M_bar), shared_bar)
+    return value, gram_bar, mean_bar, linear.pullback(G, linear.bridge(M_bar), gram_bar)
 
 
 def _gram_bar(linear: Linearization, gram: np.ndarray, KM: np.ndarray, G: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """An observation in numbers: z̃ = Mᵀ f(x) + noise(Σ) at given parameters, with its adjoint.
 
 Σ is kept as `noise` minus Mᵀ `shared`, where `noise` is a number (σ²I), a vector (a diagonal) or a matrix. So
-the products of MᵀKM + Σ = noise + Mᵀ(KM - shared) are merged into one.
+the products of MᵀKM + Σ = noise + Mᵀ(KM - shared) are merged into one. Wherever there is a `shared`, it is EM for a
+symmetric E, which makes it noise + Mᵀ(K - E)M.
 """
 
 import abc
@@ -49,11 +50,12 @@ class Linearization(abc.ABC):
         """Return Bᵀ @ values (n, k) for values (r, k)."""
 
     @abc.abstractmethod
-    def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
+    def pullback(self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None) -> Gradient:
         """Return the gradient of the observation's parameters, by path.
 
         `noise_bar` is the adjoint of the noise matrix: a lower triangle, or its trace if the noise is isotropic.
-        `rows_bar` is the adjoint of W at fixed prior covariance of f (the adjoint of M, taken through Bᵀ).
+        `rows_bar` is the adjoint of W at fixed K and E (the adjoint of M, taken through Bᵀ); it is overwritten.
+        `middle_bar` is the lower triangle of the adjoint of K - E.
         """
 
     @property
@@ -127,7 +129,7 @@ class FixedLinearization(Linearization):
         """Return the values."""
         return values
 
-    def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
+    def pullback(self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None) -> Gradient:
         """Return the gradient of the noise parameters."""
         return self._noise_pullback(noise_bar)
 
@@ -231,12 +233,13 @@ class MediatedLinearization(Linearization):
         """Return R⁻ᵀ values."""
         return self.smoother.bridge_transposed(values)
 
-    def pullback(self, noise_bar: Any, rows_bar: Any = None, shared_bar: Any = None) -> Gradient:
+    def pullback(self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None) -> Gradient:
         """Carry adjoints on to L̃, L, L̃̃ and the noises.
 
-        With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T + shared_bar and L_bar = -T Aᵀ.
+        With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T and L_bar = -T Aᵀ, less `middle_bar` where L̃ is shared
+        (there E is L + τ²I).
         """
         cross_bar, gram_bar = solve_pullback(self.smoother.factor, self.transformation, rows_bar)
-        if shared_bar is not None:
-            cross_bar += shared_bar
+        if self.shared is not None:
+            gram_bar -= middle_bar
         return self._parameter_pullback(noise_bar, cross_bar, gram_bar)

@@ -305,7 +305,7 @@ class TaskTransformed(Observation):
 
     def _parameter_pullback(self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray) -> Gradient:
         """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y, and those of the noises."""
-        within = gram_pullback(self.kernel_y, self.y, self.y, gram_bar)
+        within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar)
         across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar)
         parts = [within.parameters, across.parameters]
         if self.mediator == "full":

@@ -4,24 +4,45 @@ Sums are taken over blocks of rows, in any order; a fitted model keeps them and 
 sparse representation: inducing points u, the same kernel for both functions, a point estimate of the mediating one.
 """
 
-from decond.scale.blocks import Blocks, Table
+from decond.scale.cluster import ClusterError, DaskTable, OnCluster, as_cluster_source
+from decond.scale.feature_model import FeatureModel, FeaturePosterior
+from decond.scale.feature_reading import FeatureReading
+from decond.scale.feature_sums import Sums, Tables, TaskSums
 from decond.scale.learning import Search, learn, starting_points
 from decond.scale.model import SparseModel
+from decond.scale.parquet import ParquetTable
 from decond.scale.posterior import ConditionalMeanPosterior, SparsePosterior
 from decond.scale.reading import Reading, Settled, deviation
+from decond.scale.sources import Batches, Source, Table, as_source
 from decond.scale.statistics import Statistics
+from decond.scale.surveys import Survey, survey
 
 __all__ = [
-    "Blocks",
+    "Batches",
+    "ClusterError",
     "ConditionalMeanPosterior",
+    "DaskTable",
+    "FeatureModel",
+    "FeaturePosterior",
+    "FeatureReading",
+    "OnCluster",
+    "ParquetTable",
     "Reading",
     "Search",
     "Settled",
+    "Source",
     "SparseModel",
     "SparsePosterior",
     "Statistics",
+    "Sums",
+    "Survey",
     "Table",
+    "Tables",
+    "TaskSums",
+    "as_cluster_source",
+    "as_source",
     "deviation",
     "learn",
     "starting_points",
+    "survey",
 ]

@@ -1,31 +1,29 @@
 """The log evidence and its gradient in two passes over the rows.
 
 The first pass sums the statistics; the head turns them into the evidence and adjoints; the second pass multiplies
-each block once more and carries its adjoint through the kernel. For n inducing points and m rows that is 4mn²
-operations: a triangular product and a symmetric one, then a full one.
+each block once more and carries its adjoint through the kernel. For n inducing points and m rows that is 3mn²
+operations, a symmetric product and a full one; where k(u, u) + τ²I is ill-conditioned, each pass also whitens its
+blocks, with a triangular product of mn² more.
 """
 
+import functools
 import threading
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from decond.autodiff import fill_gram, rows_pullback
 from decond.kernels.base import Kernel
+from decond.kernels.composite import Scaled
 from decond.linalg import multiply
-from decond.scale.blocks import Blocks, pieces
+from decond.scale import sources
 from decond.scale.head import Adjoints, Head, Whitening
-from decond.scale.parallel import Workspace, in_order
+from decond.scale.parallel import Workspace, between_passes
+from decond.scale.sources import Piece, Source
 from decond.scale.statistics import Statistics
 
 __all__ = ["Gradient", "Ridges", "collect", "log_evidence_and_gradient"]
-
-WIDE = 2048
-"""Rows of a block, where they are many: it fits the cache of a core, and starting it takes little of its time."""
-
-SMALL_NOISE = 1e-4
-"""Below this share of the kernel's variance the noise variance makes k(u, u) + τ²I so nearly singular that the second
-pass whitens its blocks again (mn² more), which squares no condition number."""
 
 
 class Ridges(NamedTuple):
@@ -46,81 +44,153 @@ class Gradient(NamedTuple):
     """With respect to τ²."""
 
 
-def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, blocks: Blocks) -> Statistics:
+def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, source: Source) -> Statistics:
     """Return the statistics of all rows: the first pass."""
-    stacks = _Stacks(kernel, inducing)
-
-    def part(piece: tuple[np.ndarray, np.ndarray]) -> Statistics:
-        variance = float(np.sum(kernel.diagonal(piece[0])))
-        stack = whitening.whiten(stacks.of(*piece), stacks.workspace)
-        return Statistics.from_block(stack, len(inducing), variance)
-
-    total: Statistics | None = None
-    for found in in_order(part, pieces(blocks, WIDE)):
-        total = found if total is None else total + found
-    if total is None:
-        raise ValueError("there are no rows to learn from; give at least one block with one row.")
-    return total
+    sums = source.total(_FirstPass(_Grams.of(kernel, inducing, source), whitening))
+    with between_passes(len(inducing)):
+        return whitening.whitened(sums) if whitening.mild else sums
 
 
 def log_evidence_and_gradient(
-    kernel: Kernel, inducing: np.ndarray, ridges: Ridges, blocks: Blocks
+    kernel: Kernel, inducing: np.ndarray, ridges: Ridges, source: Source
 ) -> tuple[float, Gradient]:
     """Return log p(z) and its gradient: both passes.
 
     P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. The
     misfit is summed in the second pass, from residuals: as a difference of sums it would lose its digits.
     """
-    whitening = Whitening(kernel, inducing, ridges.mediator)
-    statistics = collect(kernel, inducing, whitening, blocks)
-    head = Head(statistics, whitening.prior, ridges.noise)
-    adjoints = head.adjoints()
-    tile = _tile(len(inducing), wide=statistics.count >= WIDE)
-    coefficients = _Coefficients(whitening, head, adjoints)
-    (parameters, points), squares = _second_pass(_Stacks(kernel, inducing), blocks, coefficients, tile)
-    turned = multiply(head.prior, adjoints.bridged)
-    ridge_bar = -whitening.unwhitened(turned + turned.T)
-    gram_bar = whitening.unwhitened(adjoints.bridged) + ridge_bar
-    within, moved = rows_pullback(kernel, inducing, inducing, gram_bar, _tile(len(inducing), wide=False))
-    parameters = {path: bar + within[path] for path, bar in parameters.items()}
-    noise_bar = 0.5 * (squares - statistics.targets * adjoints.trace_inverse)
-    value = head.log_density(ridges.noise**2 * squares)
-    return value, Gradient(parameters, points + 2.0 * moved, noise_bar, float(np.trace(ridge_bar)))
+    calm = functools.partial(between_passes, len(inducing))
+    with calm():
+        whitening = Whitening(kernel, inducing, ridges.mediator)
+    statistics = collect(kernel, inducing, whitening, source)
+    with calm():
+        head = Head(statistics, whitening.prior, ridges.noise)
+        adjoints = head.adjoints()
+        coefficients = _Coefficients(whitening, head, adjoints)
+    slopes = source.total(_SecondPass(_Grams.of(kernel, inducing, source), coefficients))
+    with calm():
+        turned = multiply(head.prior, adjoints.bridged)
+        ridge_bar = -whitening.unwhitened(turned + turned.T)
+        gram_bar = whitening.unwhitened(adjoints.bridged) + ridge_bar
+        among_points = _Grams(kernel, inducing, many=False)
+        within, moved = among_points.pullback(inducing, kernel.gram(inducing, inducing), gram_bar)
+    parameters = {path: bar + within[path] for path, bar in slopes.parameters.items()}
+    noise_bar = 0.5 * (slopes.squares - statistics.targets * adjoints.trace_inverse)
+    value = head.log_density(ridges.noise**2 * slopes.squares)
+    return value, Gradient(parameters, slopes.points + 2.0 * moved, noise_bar, float(np.trace(ridge_bar)))
 
 
-class _Stacks(threading.local):
-    """The stack [k(u, rows); zᵀ; 1ᵀ] of a block, in memory that each thread uses again for its next one."""
+@dataclass(frozen=True, eq=False)
+class _FirstPass:
+    """From a piece of rows to its statistics, which are whitened unless that can wait."""
 
-    def __init__(self, kernel: Kernel, inducing: np.ndarray) -> None:
-        self.kernel, self.inducing, self.workspace = kernel, inducing, Workspace()
+    grams: "_Grams"
+    whitening: Whitening
 
-    def of(self, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
+    def __call__(self, piece: Piece) -> Statistics:
+        stack = self.grams.stack(piece)
+        if not self.whitening.mild:
+            stack = self.whitening.whiten(stack, _SCRATCH.workspace)
+        variance = float(np.sum(self.grams.kernel.diagonal(piece.rows)))
+        return Statistics.from_block(stack, len(self.grams.inducing), variance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Slopes:
+    """What the second pass sums: pullbacks to the kernel's parameters and the inducing points, and α²."""
+
+    parameters: dict[str, Any]
+    points: np.ndarray
+    squares: float
+
+    def __add__(self, other: "_Slopes") -> "_Slopes":
+        parameters = {path: bar + other.parameters[path] for path, bar in self.parameters.items()}
+        return _Slopes(parameters, self.points + other.points, self.squares + other.squares)
+
+
+@dataclass(frozen=True, eq=False)
+class _SecondPass:
+    """From a piece of rows to its slopes."""
+
+    grams: "_Grams"
+    coefficients: "_Coefficients"
+
+    def __call__(self, piece: Piece) -> _Slopes:
+        n = len(self.grams.inducing)
+        stack = self.grams.stack(piece)
+        bar = self.coefficients.apply(stack, _SCRATCH.workspace)
+        parameters, points = self.grams.pullback(piece.rows, stack[:n], bar[:n])
+        return _Slopes(parameters, points, float((bar[n:] ** 2).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Grams:
+    """Gram matrices k(u, rows) of pieces, and the way back from their adjoints."""
+
+    kernel: Kernel
+    inducing: np.ndarray
+    many: bool
+    """Whether there are so many rows that it pays to compile for their number and for that of inducing points."""
+
+    @classmethod
+    def of(cls, kernel: Kernel, inducing: np.ndarray, source: Source) -> "_Grams":
+        return cls(kernel, inducing, len(source) >= sources.HEIGHT)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """What to compile for: a close fit where rows are many, one for all sizes where they are few."""
         n = len(self.inducing)
-        stack = self.workspace.array("stack", (n + z.shape[1] + 1, len(rows)))
-        if len(rows) >= WIDE:
-            fill_gram(self.kernel, self.inducing, rows, stack[:n], _tile(n, wide=True))
+        if self.many:
+            return min(512, -(-n // 64) * 64), sources.HEIGHT
+        return (256 if n <= 256 else 512), 256
+
+    def stack(self, piece: Piece) -> np.ndarray:
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ], in memory of the thread."""
+        n, (_, rows, z) = len(self.inducing), piece
+        stack = _SCRATCH.workspace.array("stack", (n + z.shape[1] + 1, len(rows)))
+        if self.many:
+            fill_gram(self.kernel, self.inducing, rows, stack[:n], self.tile)
         else:
             stack[:n] = self.kernel.gram(self.inducing, rows)
         stack[n:-1], stack[-1] = z.T, 1.0
         return stack
 
+    def pullback(self, rows: np.ndarray, gram: np.ndarray, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+        """Carry an adjoint on to parameters and points; past the amplitude by hand, which takes a third less time."""
+        if not isinstance(self.kernel, Scaled):
+            return rows_pullback(self.kernel, self.inducing, rows, bar, self.tile)
+        inner, variance = self.kernel.kernel, self.kernel.variance
+        slopes, points = rows_pullback(inner, self.inducing, rows, bar, self.tile)
+        parameters = {f"kernel.{path}": variance * slope for path, slope in slopes.items()}
+        parameters["variance"] = np.vdot(bar, gram) / variance
+        return parameters, variance * points
+
+
+class _Scratch(threading.local):
+    """Memory of each thread, used again for its next piece."""
+
+    def __init__(self) -> None:
+        self.workspace = Workspace()
+
+
+_SCRATCH = _Scratch()
+
 
 class _Coefficients:
     """A matrix that turns the stack [L̃; zᵀ; 1ᵀ] of a block into [L̃_bar; αᵀ], α = S⁻¹z.
 
-    With a = R⁻ᵀμ̃ and E = R⁻ᵀVR⁻¹ it is α = (z - L̃ᵀa)/σ² and L̃_bar = aαᵀ - tEL̃/σ². Where the noise is small, the
+    With a = R⁻ᵀμ̃ and E = R⁻ᵀVR⁻¹ it is α = (z - L̃ᵀa)/σ² and L̃_bar = aαᵀ - tEL̃/σ². Unless the whitening is mild, the
     stack is whitened first and the matrix has μ̃ and R⁻ᵀV in place of a and E.
     """
 
     def __init__(self, whitening: Whitening, head: Head, adjoints: Adjoints) -> None:
-        precise = head.noise < SMALL_NOISE * whitening.scale
-        self.whitening = whitening if precise else None
+        self.whitening = None if whitening.mild else whitening
         mean = whitening.factor.half_solve_transposed(head.mean)
         n, t = mean.shape
-        if precise:
-            read, spread = head.mean, whitening.factor.half_solve_transposed(adjoints.covariance)
-        else:
+        if whitening.mild:
             read, spread = mean, whitening.unwhitened(adjoints.covariance)
+        else:
+            read, spread = head.mean, whitening.factor.half_solve_transposed(adjoints.covariance)
         self.matrix = np.zeros((n + t, n + t + 1))
         self.matrix[:n, :n] = -(multiply(mean, read.T) + t * spread) / head.noise
         self.matrix[:n, n:-1] = mean / head.noise
@@ -133,30 +203,3 @@ class _Coefficients:
             stack = self.whitening.whiten(stack, workspace)
         out = workspace.array("adjoint", (len(self.matrix), stack.shape[1]))
         return np.matmul(self.matrix, stack, out=out)
-
-
-def _second_pass(
-    stacks: _Stacks, blocks: Blocks, coefficients: _Coefficients, tile: tuple[int, int]
-) -> tuple[tuple[dict[str, Any], np.ndarray], float]:
-    """Return the sums of the blocks' pullbacks, to parameters and inducing points, and of α²."""
-    kernel, inducing = stacks.kernel, stacks.inducing
-    n = len(inducing)
-
-    def part(piece: tuple[np.ndarray, np.ndarray]) -> tuple[dict[str, Any], np.ndarray, float]:
-        bar = coefficients.apply(stacks.of(*piece), stacks.workspace)
-        return *rows_pullback(kernel, inducing, piece[0], bar[:n], tile), float((bar[n:] ** 2).sum())
-
-    total: dict[str, Any] = {}
-    points, squares = np.zeros(inducing.shape), 0.0
-    for parameters, moved, square in in_order(part, pieces(blocks, WIDE)):
-        points += moved
-        squares += square
-        total = {path: total.get(path, 0.0) + bar for path, bar in parameters.items()}
-    return (total, points), squares
-
-
-def _tile(n: int, wide: bool) -> tuple[int, int]:
-    """Return the tile to compile for: a close fit where rows are many, one for all sizes where they are few."""
-    if wide:
-        return min(512, -(-n // 64) * 64), WIDE
-    return (256 if n <= 256 else 512), 256

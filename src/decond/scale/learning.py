@@ -8,16 +8,12 @@ import numpy as np
 
 from decond.learning import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.parameters import Constraint
-from decond.scale.blocks import Blocks, Table
+from decond.scale import surveys
 from decond.scale.model import SparseModel
+from decond.scale.sources import Source
+from decond.scale.surveys import Survey
 
 __all__ = ["Search", "learn", "starting_points"]
-
-SAMPLE = 10_000
-"""Rows that are learned from first, where there are more than twice as many."""
-
-FULL_ITERATIONS = 10
-"""Iterations over all rows that follow."""
 
 
 class Search(NamedTuple):
@@ -28,6 +24,8 @@ class Search(NamedTuple):
     hyperpriors: Mapping[str, LogNormal] = {}
     n_restarts: int = 0
     max_iterations: int = 100
+    full_iterations: int = 10
+    """Iterations over all rows, after those over a sample, where there are more rows than that."""
     seed: int = 0
     progress: Callable[[int, float], None] | None = None
 
@@ -44,7 +42,7 @@ def starting_points(x: np.ndarray, n: int, seed: int) -> np.ndarray:
     """
     from sklearn.cluster import kmeans_plusplus
 
-    rows = _some(x, SAMPLE, seed)
+    rows = _some(x, surveys.SAMPLE, seed)
     distinct, index = np.unique(rows, axis=0, return_index=True)
     if len(distinct) <= n:
         return distinct
@@ -54,42 +52,49 @@ def starting_points(x: np.ndarray, n: int, seed: int) -> np.ndarray:
     return rows[np.unique(chosen)]
 
 
-def learn(model: SparseModel, table: Table, search: Search) -> FitResult:
+def learn(model: SparseModel, source: Source, seen: Survey, search: Search) -> FitResult:
     """Maximize the evidence over what is free; the first start is the model as given.
 
     Further starts draw other inducing points (if these are free) and hyperparameters around the given ones. Of many
-    rows a sample is learned from first; the best start then goes on with all rows for a few iterations.
+    rows a sample is learned from first; the best start then goes on with all rows for a few iterations. Targets of
+    the source and of what was seen of it are in the same units.
     """
     if search.n_restarts < 0:
         raise ValueError(f"n_restarts is {search.n_restarts}; it must be 0 (one start) or more.")
-    center, scale = _units(table.x)
-    many = len(table) > 2 * SAMPLE
-    sample = _sampled(table, search.seed) if many else table
+    sample = seen.sample
+    center, scale = _units(sample.x)
     results = [
-        _maximized(_InColumnUnits(start, center, scale), sample, search, search.max_iterations, quiet=many)
-        for start in _starts(model, sample, search)
+        _maximized(
+            _InColumnUnits(start, center, scale), sample, search, search.max_iterations, quiet=not seen.complete
+        )
+        for start in _starts(model, sample.x, search)
     ]
     best = max(results, key=lambda result: max(result.starts))
-    if many:
-        story = f"of {len(table)} rows, {SAMPLE} were learned from first ({best.status}), then all of them: "
-        final = _maximized(best.model, table, search, FULL_ITERATIONS, quiet=False)
-        results.append(final)
-        end = final.message if final.status == "converged" else f"{FULL_ITERATIONS} more iterations at most."
-        best = replace(final, message=story + end)
+    if not seen.complete:
+        best = _continued(best, source, len(sample), search)
+        results.append(best)
     return _told(best, results)
 
 
-def _starts(model: SparseModel, table: Table, search: Search) -> list[SparseModel]:
+def _continued(best: FitResult, source: Source, sampled: int, search: Search) -> FitResult:
+    """Go on with all rows from what a sample has taught."""
+    story = f"of {len(source)} rows, {sampled} were learned from first ({best.status}), then all of them: "
+    final = _maximized(best.model, source, search, search.full_iterations, quiet=False)
+    end = final.message if final.status == "converged" else f"{search.full_iterations} more iterations at most."
+    return replace(final, message=story + end)
+
+
+def _starts(model: SparseModel, x: np.ndarray, search: Search) -> list[SparseModel]:
     """Return the given model and, for every restart, one near it."""
     rng = np.random.default_rng(search.seed)
-    center, scale = _units(table.x)
+    center, scale = _units(x)
     starts = [model]
     for attempt in range(search.n_restarts):
         values: dict[str, Any] = {}
         for variable in search.variables(_InColumnUnits(model, center, scale)):
             if variable.name == "inducing":
                 seed = search.seed + attempt + 1
-                values["inducing"] = starting_points(table.x, len(model.inducing), seed)
+                values["inducing"] = starting_points(x, len(model.inducing), seed)
                 continue
             free = variable.free(variable.start) + rng.standard_normal(variable.start.size)
             lower, upper = variable.free(variable.lower), variable.free(variable.upper)
@@ -98,7 +103,7 @@ def _starts(model: SparseModel, table: Table, search: Search) -> list[SparseMode
     return starts
 
 
-def _maximized(model: "_InColumnUnits", data: Blocks, search: Search, iterations: int, quiet: bool) -> FitResult:
+def _maximized(model: "_InColumnUnits", data: Source, search: Search, iterations: int, quiet: bool) -> FitResult:
     return maximize_evidence(
         model,
         data,
@@ -145,10 +150,10 @@ class _InColumnUnits:
             natural["inducing"] = self.center + self.scale * natural["inducing"]
         return _InColumnUnits(self.model.with_values(natural), self.center, self.scale)
 
-    def log_evidence(self, z: Blocks) -> float:
+    def log_evidence(self, z: Source) -> float:
         return self.model.log_evidence(z)
 
-    def log_evidence_and_gradient(self, z: Blocks) -> tuple[float, dict[str, Any]]:
+    def log_evidence_and_gradient(self, z: Source) -> tuple[float, dict[str, Any]]:
         value, gradient = self.model.log_evidence_and_gradient(z)
         return value, {**gradient, "inducing": gradient["inducing"] * self.scale}
 
@@ -158,11 +163,6 @@ def _units(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     center = x.mean(axis=0)
     deviation = x.std(axis=0)
     return center, np.where(deviation > 1e-12 * np.maximum(np.abs(center), 1e-300), deviation, 1.0)
-
-
-def _sampled(table: Table, seed: int) -> Table:
-    chosen = np.sort(np.random.default_rng(seed).choice(len(table), SAMPLE, replace=False))
-    return Table(table.x[chosen], table.z[chosen])
 
 
 def _some(x: np.ndarray, count: int, seed: int) -> np.ndarray:

@@ -9,10 +9,10 @@ from decond.checks import check_choice, frozen
 from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
-from decond.scale.blocks import Blocks
 from decond.scale.evidence import Ridges, collect, log_evidence_and_gradient
 from decond.scale.head import Head, Whitening
 from decond.scale.posterior import ConditionalMeanPosterior, SparsePosterior
+from decond.scale.sources import Source
 from decond.scale.statistics import Statistics
 
 __all__ = ["SparseModel"]
@@ -23,7 +23,7 @@ class SparseModel(Parametrized):
 
     It is the task-transformed model with x = y = u, one kernel for both functions and a point estimate of the
     mediating one: z ~ N(0, AᵀKA + σ²I) with A = (K + τ²I)⁻¹ k(u, X), K = k(u, u). `noise` is σ; `mediator_noise` is
-    τ, tied to σ by default. The rows are no part of the model: it reads them from `Blocks`, such as a `Table`.
+    τ, tied to σ by default. The rows are no part of the model: it reads them from a `Source`, such as a `Table`.
 
     >>> from decond.kernels import RBF
     >>> from decond.scale import Table
@@ -51,9 +51,9 @@ class SparseModel(Parametrized):
         mediator = self.noise if self.mediator_noise is None else self.mediator_noise
         return Ridges(self.noise**2, mediator**2)
 
-    def statistics(self, blocks: Blocks) -> Statistics:
+    def statistics(self, source: Source) -> Statistics:
         """Return the sums over all rows that this model needs of them; they add up over tables."""
-        return collect(self.kernel, self.inducing, self._whitening(), blocks)
+        return collect(self.kernel, self.inducing, self._whitening(), source)
 
     def condition(self, statistics: Statistics, flat: bool = True, of: str = "latent") -> SparsePosterior:
         """Return the posterior given rows with these statistics; `flat` if targets came as a flat array.
@@ -81,14 +81,14 @@ class SparseModel(Parametrized):
         model: SparseModel = with_leaves(self, numbers)
         return model.replace(inducing=values["inducing"]) if "inducing" in values else model
 
-    def log_evidence(self, z: Blocks) -> float:
-        """Return log p(z), in one pass over blocks of rows and targets."""
+    def log_evidence(self, z: Source) -> float:
+        """Return log p(z), in one pass over rows and targets."""
         whitening = self._whitening()
         statistics = collect(self.kernel, self.inducing, whitening, z)
         return Head(statistics, whitening.prior, self.ridges.noise).log_evidence
 
-    def log_evidence_and_gradient(self, z: Blocks) -> tuple[float, dict[str, Any]]:
-        """Return log p(z) and its gradient by path, in two passes over blocks of rows and targets."""
+    def log_evidence_and_gradient(self, z: Source) -> tuple[float, dict[str, Any]]:
+        """Return log p(z) and its gradient by path, in two passes over rows and targets."""
         value, slopes = log_evidence_and_gradient(self.kernel, self.inducing, self.ridges, z)
         gradient = {f"kernel.{path}": bar for path, bar in slopes.kernel.items()}
         gradient["inducing"] = slopes.inducing

@@ -5,8 +5,11 @@ each other's threads; so every block stays on one core from beginning to end. It
 without the interpreter's lock (SciPy's do not).
 """
 
+import contextlib
 import functools
 import os
+import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +18,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["Workspace", "in_order"]
+__all__ = ["Workspace", "ahead", "between_passes", "in_order"]
+
+LARGE = 1024
+"""Side from which a matrix is worth the threads of BLAS between two passes."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while BLAS is looked at and limited."""
 
 
 def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -26,8 +35,7 @@ def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[A
     >>> list(in_order(abs, [-1, -2]))
     [1, 2]
     """
-    threads = _threads()
-    with _blas().limit(limits=1):
+    with _one_blas_thread() as threads:
         if threads == 1:
             yield from map(function, items)
             return
@@ -38,6 +46,62 @@ def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[A
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def between_passes(size: int) -> contextlib.AbstractContextManager[Any]:
+    """Return a context for algebra of this size between two passes over rows: only what is large gets more threads.
+
+    Those of BLAS go on spinning for a while when they have nothing left to do, on cores that the next pass needs.
+
+    >>> with between_passes(3):
+    ...     product = np.eye(3) @ np.eye(3)
+    """
+    return contextlib.nullcontext() if size >= LARGE else _one_blas_thread()
+
+
+def ahead(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
+    """Yield the items, which another thread fetches a little ahead of time: reading goes on beside the work.
+
+    >>> list(ahead([1, 2, 3]))
+    [1, 2, 3]
+    """
+    fetched: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def fetch() -> None:
+        try:
+            for item in items:
+                if not _put(fetched, (True, item), stopped):
+                    return
+            _put(fetched, (False, None), stopped)
+        except BaseException as error:  # handed to the thread that asked
+            _put(fetched, (False, error), stopped)
+
+    reader = threading.Thread(target=fetch, name="decond-reader", daemon=True)
+    reader.start()
+    try:
+        while True:
+            more, item = fetched.get()
+            if more:
+                yield item
+                continue
+            if item is not None:
+                raise item
+            return
+    finally:
+        stopped.set()
+        reader.join()
+
+
+def _put(fetched: "queue.Queue[tuple[bool, Any]]", item: tuple[bool, Any], stopped: threading.Event) -> bool:
+    """Put an item in the queue as soon as there is room; return False if nobody waits for it any more."""
+    while not stopped.is_set():
+        try:
+            fetched.put(item, timeout=0.1)
+            return True
+        except queue.Full:
+            continue
+    return False
 
 
 class Workspace:
@@ -54,6 +118,16 @@ class Workspace:
             start = -raw.ctypes.data // 8 % 8
             found = self._arrays[name] = raw[start : start + shape[0] * shape[1]].reshape(shape)
         return found
+
+
+@contextlib.contextmanager
+def _one_blas_thread() -> Iterator[int]:
+    """Keep BLAS on one thread, and yield the number that it had."""
+    with _ONE_AT_A_TIME:  # a second one beside it stays on its thread, and leaves BLAS to the first
+        threads = _threads()
+        limit = _blas().limit(limits=1) if threads > 1 else contextlib.nullcontext()
+    with limit:
+        yield threads
 
 
 @functools.cache

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.scale.blocks import Table
+from decond.parameters import same
 from decond.scale.model import SparseModel
+from decond.scale.sources import Source
 from decond.scale.statistics import Statistics
+from decond.scale.surveys import survey
 
 __all__ = ["Reading", "Settled", "deviation"]
 
@@ -30,7 +32,8 @@ class Reading:
 
     >>> from decond.kernels import RBF
     >>> reading = Reading(SparseModel(1.0 * RBF(), [[0.0]], noise=0.3), centered=True, follows=True)
-    >>> settled = reading.with_rows([[0.0]], [6.0]).with_rows([[1.0]], [2.0]).settled()
+    >>> from decond.scale import Table
+    >>> settled = reading.having_read(Table([[0.0]], [6.0])).having_read(Table([[1.0]], [2.0])).settled()
     >>> settled.offset, settled.model.noise
     (array([4.]), 0.6)
     """
@@ -45,20 +48,40 @@ class Reading:
     """What is subtracted while reading: near the mean, so that sums of squares keep their digits."""
     sums: Statistics | None = None
 
-    def with_rows(self, x: Any, z: Any) -> "Reading":
+    def having_read(self, source: Source) -> "Reading":
         """Return what is known after these rows too."""
-        targets = np.asarray(z, dtype=np.float64)
-        columns = targets.reshape(len(targets), -1)
-        if self.sums is None or self.origin is None:
-            origin = columns.mean(axis=0) if self.centered else np.zeros(columns.shape[1])
-            sums = self.reader.statistics(Table(x, columns - origin))
-            return replace(self, flat=targets.ndim == 1, origin=origin, sums=sums)
-        if columns.shape[1] != self.sums.targets:
+        origin = self.origin
+        if origin is None:
+            mean = survey(source, seed=0, size=0).mean
+            origin = mean if self.centered else np.zeros_like(mean)
+        found = self.reader.statistics(source.standardized(origin, np.ones(len(origin))))
+        if self.sums is None:
+            return replace(self, flat=source.flat, origin=origin, sums=found)
+        return replace(self, sums=self.sums + found)
+
+    def merged(self, other: "Reading") -> "Reading":
+        """Return what both know together; both have to read with the same model, in the same units."""
+        assert self.sums is not None
+        assert other.sums is not None
+        assert self.origin is not None
+        if not self._reads_like(other):
             raise ValueError(
-                f"z has {columns.shape[1]} column(s) but the model has read {self.sums.targets}; give the same "
-                "targets each time."
+                "the two models do not read their rows alike, so their sums cannot be added: kernel, inducing "
+                "points, noise, mean and units of the targets have to be the same. Fit one, and give what it learned "
+                "to the other: SparseGP(kernel=a.kernel_, inducing=a.inducing_, noise=a.noise_, optimize=False)."
             )
-        return replace(self, sums=self.sums + self.reader.statistics(Table(x, columns - self.origin)))
+        moved = other.sums.standardized(self.origin - other.origin, np.ones(len(self.origin)))
+        return replace(self, sums=self.sums + moved)
+
+    def _reads_like(self, other: "Reading") -> bool:
+        return self._units == other._units and same(self.reader, other.reader)
+
+    @property
+    def _units(self) -> tuple[Any, ...]:
+        """What targets are turned into before they are added up, whatever the origin."""
+        assert self.sums is not None
+        scale = np.ones(self.sums.targets) if self.scale is None else self.scale
+        return self.centered, self.follows, self.flat, tuple(scale)
 
     def settled(self) -> Settled:
         """Return the model and the statistics of all rows, with targets in their final units."""

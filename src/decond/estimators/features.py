@@ -1,0 +1,369 @@
+"""Two tables of any length that share only a mediator: finite features, and a fit that holds sums instead of rows."""
+
+import dataclasses
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from decond.checks import as_count, as_number, as_rows, as_targets, check_choice, check_same_length
+from decond.estimators.base import MEANS, IndirectRegressor
+from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
+from decond.estimators.linked import linked_mediators
+from decond.learning import FitResult
+from decond.scale import FeaturePosterior, FeatureReading, Source, Table, Tables, deviation
+from decond.scale.cluster import as_cluster_source
+
+__all__ = ["TaskTransformedFeatures"]
+
+FEATURES = ("nystrom", "fourier")
+LENGTHSCALES = ("subsample", "passes", "given")
+
+
+class TaskTransformedFeatures(IndirectRegressor):
+    """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
+
+    The model is the paper's task-transformed Bayesian linear model (Theorem 5.3, part 1) in features of two kernels.
+    Each table is read once for its sums, and a fitted model keeps these and no row. The noise σ and the prior
+    variances of both functions are learned from the sums. As in the paper the noise of the pairs is tied to that of
+    the targets. Error bars are the posterior's at the learned hyperparameters: for tables of a few hundred rows
+    `TaskTransformedGP` has better ones. Both x and y are numbers.
+
+    Parameters:
+        kernel_x, kernel_y: covariances of f and of the mediating function, in the units of the data; None is
+            Matern-3/2 with a lengthscale for each column. A feature map is used as it is, and nothing of it learned.
+        n_features: how many features each kernel gets.
+        features: "nystrom" sees a kernel from landmarks among some rows, "fourier" through random frequencies. It
+            takes twice as many of these or more, and the error bars do not count what they leave out.
+        noise: σ, the standard deviation of the targets' noise, where learning starts; None starts from the data.
+        mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
+        mediator: "full" keeps the uncertainty of the mediating function, "map" drops it.
+        optimize: whether to learn; otherwise everything is used as given.
+        lengthscales: learned from a "subsample" of up to 10,000 rows of each table, from that and then by "passes"
+            over all rows, or used as "given".
+        full_iterations: of these passes; each reads both tables twice or a little more often.
+        seed: of everything random.
+
+    >>> from decond.problems import latent_function
+    >>> p = latent_function(3000, 3000)
+    >>> model = TaskTransformedFeatures(n_features=50).fit(p.x, p.y, p.y_task, p.z_task)
+    >>> mean, std = model.predict([[0.0], [2.0]], return_std=True)
+    >>> bool(np.all(np.abs(mean - [2.0, -1.0]) < 3 * std))
+    True
+    """
+
+    def __init__(
+        self,
+        kernel_x: Any = None,
+        kernel_y: Any = None,
+        n_features: int = 200,
+        features: str = "nystrom",
+        noise: float | None = None,
+        mean: str = "constant",
+        mediator: str = "full",
+        optimize: bool = True,
+        lengthscales: str = "subsample",
+        full_iterations: int = 10,
+        seed: int = 0,
+    ) -> None:
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
+        self.n_features = n_features
+        self.features = features
+        self.noise = noise
+        self.mean = mean
+        self.mediator = mediator
+        self.optimize = optimize
+        self.lengthscales = lengthscales
+        self.full_iterations = full_iterations
+        self.seed = seed
+
+    def fit(
+        self, x: Any, y: Any, y_task: Any = None, z_task: Any = None, client: Any = None, progress: Any = None
+    ) -> Self:
+        """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task).
+
+        Tables that are sources (`ParquetTable`, `Batches`) come as two: ``fit(pairs, task)``, pairs with rows x and
+        targets y, task with rows y and targets z. `client` is a Dask client whose workers read them. `progress` is
+        called with the number of evaluations and the best objective so far.
+        """
+        self._check_settings()
+        tables = self._tables((x, y, y_task, z_task), client, first=True)
+        if tables.pairs is None or tables.task is None:
+            raise ValueError("fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.")
+        learner = self._learner()
+        sides, seen = learner.choose(*tables, learning=learner.learns_lengthscales)
+        self._lengthscales: FitResult | None = None
+        if seen is not None and learner.learns_lengthscales:
+            both = Tables(tables.pairs, tables.task)
+            sides, self._lengthscales = self._learned(learner, sides, both, seen, progress)
+        self._take(FeatureReading(sides[0].features, sides[1].features).having_read(*tables))
+        self._settle()
+        return self
+
+    def partial_fit(
+        self, x: Any = None, y: Any = None, y_task: Any = None, z_task: Any = None, client: Any = None
+    ) -> Self:
+        """Add pairs, task rows or both, in any order; features stay, noise and prior variances follow all rows.
+
+        After `fit` it adds to what was learned there. Without `fit`, lengthscales and landmarks that are not given
+        come from the first rows, which then have to be pairs. Of two sources either may be None.
+        """
+        self._check_settings()
+        first = not self.__sklearn_is_fitted__()
+        tables = self._tables((x, y, y_task, z_task), client, first=not hasattr(self, "n_features_in_"))
+        if first:
+            self._lengthscales = None
+            sides, _ = self._learner().choose(*tables, learning=False)
+            self._take(FeatureReading(sides[0].features, sides[1].features))
+        self._take(self._reading.having_read(*tables))
+        return self
+
+    def merge(self, other: "TaskTransformedFeatures") -> Self:
+        """Add the rows that another model with the same features has read.
+
+        >>> from decond.features import RandomFourier
+        >>> from decond.kernels import RBF
+        >>> from decond.problems import latent_function
+        >>> p, maps = latent_function(), (RandomFourier(RBF(1.0)), RandomFourier(RBF(0.5)))
+        >>> here = TaskTransformedFeatures(*maps).partial_fit(p.x, p.y)
+        >>> there = TaskTransformedFeatures(*maps).partial_fit(None, None, p.y_task, p.z_task)
+        >>> here.merge(there).posterior_
+        FeaturePosterior(200 and 200 features, 100 pairs, 150 task rows, ...)
+        """
+        check_is_fitted(self)
+        if not isinstance(other, TaskTransformedFeatures):
+            raise TypeError(
+                f"other is a {type(other).__name__}; a fitted TaskTransformedFeatures can take up another one only."
+            )
+        check_is_fitted(other)
+        columns = [getattr(model, "n_features_in_", None) for model in (self, other)]
+        if None not in columns and columns[0] != columns[1]:
+            raise ValueError(
+                f"the other model has read {columns[1]} column(s) of x, this one {columns[0]}; merge models of the "
+                "same columns."
+            )
+        self._take(self._reading.merged(other._reading))
+        if columns[0] is None and columns[1] is not None:
+            self._restore_columns(other._fitted_columns())
+        return self
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Return E[f] at the rows of X; also the standard deviation of f, or its covariance between the rows.
+
+        The noise of single measurements is not in them: they tell how well f itself is known.
+        """
+        check_is_fitted(self)
+        posterior, rows = self.posterior_, self._known_columns(X)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
+        mean = posterior.mean(rows) * self.scale_ + self.offset_
+        if return_std:
+            return mean, np.multiply.outer(posterior.std(rows), self.scale_)
+        if return_cov:
+            return mean, np.multiply.outer(posterior.covariance(rows), np.square(self.scale_))
+        return mean
+
+    def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
+        """Return n joint draws of f at the rows of X: (n, q), or (n, q, t) for several targets."""
+        check_is_fitted(self)
+        posterior = self.posterior_
+        return posterior.sample(self._known_columns(X), n, seed) * self.scale_ + self.offset_
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the log evidence of all targets at the hyperparameters that are used."""
+        check_is_fitted(self)
+        settled = self._settle()
+        return float(
+            settled.posterior.log_evidence - settled.posterior.sums.task.count * np.sum(np.log(settled.scale))
+        )
+
+    @property
+    def posterior_(self) -> Any:
+        """The posterior of f, in units of (z - offset_) / scale_."""
+        return self._settle().posterior
+
+    @property
+    def offset_(self) -> Any:
+        """What is subtracted from the targets."""
+        return self._in_shape(self._settle().offset)
+
+    @property
+    def scale_(self) -> Any:
+        """What the targets are divided by; one unless there are several target columns."""
+        return self._in_shape(self._settle().scale)
+
+    @property
+    def noise_(self) -> float:
+        """The learned noise σ."""
+        return self._settle().posterior.model.noise
+
+    @property
+    def fit_result_(self) -> FitResult | None:
+        """What learning found, and how it went; None if nothing was learned."""
+        return self._settle().result
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether there is anything that was read."""
+        return hasattr(self, "features_x_")
+
+    # ---- settings and tables ----
+
+    def _check_settings(self) -> None:
+        check_choice(self.features, "features", FEATURES)
+        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.mediator, "mediator", ("full", "map"))
+        check_choice(self.lengthscales, "lengthscales", LENGTHSCALES)
+        as_count(self.n_features, "n_features")
+        as_count(self.full_iterations, "full_iterations")
+        if self.noise is not None:
+            remedy = "It is a standard deviation of z; None starts from the data."
+            as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
+
+    def _tables(self, given: tuple[Any, ...], client: Any, first: bool) -> "_Given":
+        """Return the tables that were given, as sources; the first pairs say what columns x has."""
+        x, y, y_task, z_task = given
+        if isinstance(x, Source) or isinstance(y, Source):
+            if y_task is not None or z_task is not None:
+                raise ValueError("sources have their own targets: give two, pairs (x, y) and task (y, z), or None.")
+            tables = self._with_columns(_Given(x, y), first)
+        elif hasattr(x, "__dask_graph__") or hasattr(y_task, "__dask_graph__"):
+            pairs = None if x is None else as_cluster_source(x, y, client)
+            task = None if y_task is None else as_cluster_source(y_task, z_task, client)
+            tables = self._with_columns(_Given(pairs, task), first)
+        else:
+            tables = self._checked(x, y, y_task, z_task, first)
+        if client is None:
+            return tables
+        return _Given(*(None if table is None else as_cluster_source(table, client=client) for table in tables))
+
+    def _checked(self, x: Any, y: Any, y_task: Any, z_task: Any, first: bool) -> "_Given":
+        """Return tables in memory, checked."""
+        if (x is None) != (y is None) or (y_task is None) != (z_task is None):
+            raise ValueError("x goes with y, and y_task with z_task; give both of a table or neither.")
+        if x is None and y_task is None:
+            raise ValueError("there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both.")
+        if x is not None and y_task is not None:
+            linked_mediators(as_rows(x, "x"), y, y_task)
+        pairs = task = None
+        if x is not None:
+            rows = as_rows(self._remember_columns(x, "x") if first else self._known_columns(x), "x")
+            y = as_rows(y, "y")
+            check_same_length(y, "y", len(rows), "x")
+            pairs = Table(rows, y)
+        if y_task is not None:
+            y_task = as_rows(y_task, "y_task")
+            task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
+        return _Given(pairs, task)
+
+    def _with_columns(self, tables: "_Given", first: bool) -> "_Given":
+        """Return the sources, with the columns of x remembered or checked."""
+        import pandas as pd
+
+        if tables.pairs is not None:
+            row = pd.DataFrame(np.zeros((1, tables.pairs.width)), columns=tables.pairs.names)
+            self._remember_columns(row, "x") if first else self._known_columns(row)
+        return tables
+
+    # ---- from rows to features, from sums to answers ----
+
+    def _learner(self) -> FeatureLearner:
+        return FeatureLearner(**{name: getattr(self, name) for name in FeatureLearner._fields})
+
+    def _learned(
+        self, learner: FeatureLearner, sides: tuple[Side, Side], tables: Tables, seen: Seen, progress: Any
+    ) -> tuple[tuple[Side, Side], FitResult]:
+        """Learn lengthscales, with targets in the units that a first look at them tells."""
+        assert seen.task is not None
+        means = seen.task.mean
+        offset = self._offset(means)
+        scale = self._scale(seen.task.squares / seen.task.count + (means - offset) ** 2, means)
+        sample = Tables(seen.pairs.sample, seen.task.sample.standardized(offset, scale))
+        everything = Tables(tables.pairs, tables.task.standardized(offset, scale))
+        passes = self.lengthscales == "passes" and not seen.complete
+        return learner.learn(sides, sample, everything if passes else None, progress)
+
+    def _take(self, reading: FeatureReading) -> None:
+        """Keep what was read; answers are computed when they are asked for."""
+        self._reading = reading
+        self._settled: _Settled | None = None
+        self.features_x_, self.features_y_ = reading.features_x, reading.features_y
+
+    def _settle(self) -> "_Settled":
+        """Return what follows from the sums: units of the targets, noise and variances, the posterior."""
+        check_is_fitted(self)
+        if self._settled is None:
+            self._settled = self._answered()
+        return self._settled
+
+    def _answered(self) -> "_Settled":
+        reading = self._reading
+        if reading.pairs is None or reading.task is None:
+            missing = "pairs (x, y)" if reading.pairs is None else "task rows (y_task, z_task)"
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: it has read no {missing}.")
+        means = reading.task.means
+        offset = self._offset(means)
+        squares = reading.task.about(offset, np.ones_like(offset)).squares / reading.task.statistics.count
+        scale = self._scale(squares, means)
+        sums = reading.sums(offset, scale)
+        model, result = self._learner().learn_amplitudes(reading, sums)
+        posterior = model.condition(sums, self.n_features_in_, reading.flat)
+        return _Settled(posterior, offset, scale, joined(self._lengthscales, result))
+
+    def _offset(self, means: np.ndarray) -> np.ndarray:
+        return means if self.mean == "constant" else np.zeros_like(means)
+
+    def _scale(self, squares: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the units of the target columns: their own where there are several and something is learned."""
+        if len(squares) == 1 or not self.optimize:
+            return np.ones(len(squares))
+        return np.array([deviation(*pair) for pair in zip(squares, means, strict=True)])
+
+    def _in_shape(self, values: np.ndarray) -> Any:
+        return float(values[0]) if self._reading.flat else values
+
+    # ---- files ----
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what makes a fresh estimator a fitted one, as plain data."""
+        settled = self._settle()
+        names = [field.name for field in dataclasses.fields(FitResult) if field.name != "model"]
+        result = settled.result
+        return {
+            **self._fitted_columns(),
+            "reading": self._reading.state(),
+            "model": settled.posterior.model,
+            "offset": settled.offset,
+            "scale": settled.scale,
+            "fit_result": None if result is None else {name: getattr(result, name) for name in names},
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take up a state that `_fitted_state` returned."""
+        self._restore_columns(state)
+        self._take(FeatureReading.from_state(state["reading"]))
+        result, summary = None, state["fit_result"]
+        if summary is not None:
+            lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
+            result = FitResult(**{**summary, **lists, "model": state["model"]})
+        self._lengthscales = None
+        sums = self._reading.sums(state["offset"], state["scale"])
+        posterior = state["model"].condition(sums, self.n_features_in_, self._reading.flat)
+        self._settled = _Settled(posterior, state["offset"], state["scale"], result)
+
+
+class _Given(NamedTuple):
+    """The tables that a call brought; either may be missing."""
+
+    pairs: Source | None
+    task: Source | None
+
+
+class _Settled(NamedTuple):
+    """What follows from all sums."""
+
+    posterior: FeaturePosterior
+    offset: np.ndarray
+    scale: np.ndarray
+    result: FitResult | None

@@ -1,0 +1,95 @@
+"""A feature model that reads two tables piece by piece: only sums of what it has read are kept."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from decond.features.base import FeatureMap
+from decond.parameters import same
+from decond.scale.feature_model import FeatureModel
+from decond.scale.feature_sums import Sums, TaskSums
+from decond.scale.sources import Source
+from decond.scale.statistics import Statistics
+
+__all__ = ["FeatureReading"]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureReading:
+    """The sums over all pairs and task rows that were read with two feature maps, in any order.
+
+    >>> from decond.features import Identity
+    >>> from decond.scale import Table
+    >>> reading = FeatureReading(Identity(), Identity())
+    >>> reading = reading.having_read(task=Table([1.0, 2.0], [3.0, 5.0])).having_read(pairs=Table([1.0], [[1.0]]))
+    >>> reading.complete, reading.task.means
+    (True, array([4.]))
+    """
+
+    features_x: FeatureMap
+    features_y: FeatureMap
+    pairs: Statistics | None = None
+    task: TaskSums | None = None
+    flat: bool = True
+    """Whether targets came as a flat array."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are rows of both tables."""
+        return self.pairs is not None and self.task is not None
+
+    def having_read(self, pairs: Source | None = None, task: Source | None = None) -> "FeatureReading":
+        """Return what is known after these rows too: one pass over each table."""
+        reader = FeatureModel(self.features_x, self.features_y)
+        found = self
+        if pairs is not None:
+            found = replace(found, pairs=_both(found.pairs, reader.pair_sums(pairs)))
+        if task is not None:
+            flat = task.flat if found.task is None else found.flat
+            found = replace(found, task=_both(found.task, reader.task_sums(task)), flat=flat)
+        return found
+
+    def merged(self, other: "FeatureReading") -> "FeatureReading":
+        """Return what both know together; both have to read with the same features."""
+        if not (same(self.features_x, other.features_x) and same(self.features_y, other.features_y)):
+            raise ValueError(
+                "the two models do not have the same features, so their sums cannot be added. Fit one, and give its "
+                "features to the other before that reads anything: "
+                "TaskTransformedFeatures(kernel_x=a.features_x_, kernel_y=a.features_y_)."
+            )
+        flat = other.flat if self.task is None else self.flat
+        pairs, task = _both(self.pairs, other.pairs), _both(self.task, other.task)
+        return replace(self, pairs=pairs, task=task, flat=flat)
+
+    def sums(self, offset: np.ndarray, scale: np.ndarray) -> Sums:
+        """Return the sums of both tables with targets (z - offset) / scale."""
+        assert self.pairs is not None
+        assert self.task is not None
+        return Sums(self.pairs, self.task.about(offset, scale))
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        task = self.task
+        return {
+            "features_x": self.features_x,
+            "features_y": self.features_y,
+            "pairs": None if self.pairs is None else {"products": self.pairs.products, "size": self.pairs.size},
+            "task": None if task is None else {"products": task.statistics.products, "size": task.statistics.size},
+            "origin": None if task is None else task.origin,
+            "flat": self.flat,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "FeatureReading":
+        """Return the reading that `state` describes."""
+        pairs = None if state["pairs"] is None else Statistics(**state["pairs"])
+        task = None if state["task"] is None else TaskSums(Statistics(**state["task"]), state["origin"])
+        return cls(state["features_x"], state["features_y"], pairs, task, state["flat"])
+
+
+def _both(one: Any, other: Any) -> Any:
+    """Return the sum of those that are there."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other

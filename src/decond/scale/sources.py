@@ -1,0 +1,411 @@
+"""Where rows come from: every table, wherever it lies, is asked for sums over its rows and for nothing else.
+
+*Work* is a function from a `Piece` of rows to something that can be added, such as `Statistics`. A source applies it
+to all pieces and returns the sum: on the cores of this machine, or on a cluster (`decond.scale.cluster`), to which
+work travels, pickled.
+"""
+
+import abc
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from decond.checks import as_rows, as_targets
+from decond.scale.parallel import ahead, in_order
+
+__all__ = [
+    "FAN_IN",
+    "HEIGHT",
+    "Batches",
+    "Block",
+    "Part",
+    "PartedSource",
+    "Piece",
+    "Source",
+    "Table",
+    "Work",
+    "added",
+    "as_source",
+    "part_total",
+    "share_rows",
+]
+
+HEIGHT = 2048
+"""Rows of a piece, where they are many: it fits the cache of a core, and starting it takes little of its time."""
+
+PART_PIECES = 32
+"""Pieces of the smallest share."""
+
+MOST_SHARES = 64
+"""Tables are cut into no more shares than that, unless shares became too large for one process."""
+
+MOST_PIECES = 512
+"""Pieces of the largest share."""
+
+FAN_IN = 8
+"""Sums that are added at a time."""
+
+NO_ROWS = "there are no rows to learn from; give at least one block with one row."
+
+Sum = TypeVar("Sum")
+Work = Callable[["Piece"], Sum]
+
+
+class Piece(NamedTuple):
+    """Consecutive rows of a table, few enough to work on at a time."""
+
+    start: int
+    """The number of the first row in the whole table."""
+    rows: np.ndarray
+    """(b, d)"""
+    targets: np.ndarray
+    """(b, t)"""
+
+
+class Part(Protocol):
+    """Consecutive rows of a table that one process can read."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it, such as the name of a file."""
+
+    @property
+    def count(self) -> int:
+        """How many rows it has."""
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether it holds its rows; otherwise it only knows where they are."""
+
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield rows (b, d) and targets (b,) or (b, t), checked, in blocks of any size."""
+
+
+class Source(abc.ABC):
+    """A table of rows and targets that is read as often as needed."""
+
+    names: Sequence[str] | None = None
+    """The names of the columns, where they have any."""
+    flat: bool = True
+    """Whether targets are a flat array, or columns."""
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the rows."""
+        if self.names is None:
+            raise NotImplementedError("a source without names of columns has to say how many there are.")
+        return len(self.names)
+
+    @abc.abstractmethod
+    def total(self, work: Work[Sum]) -> Sum:
+        """Return the sum of the work over all rows: one pass."""
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    def standardized(self, offset: np.ndarray, scale: np.ndarray) -> "Source":
+        """Return the same table with targets (z - offset) / scale, one of each for every column."""
+        return _Standardized(self, offset, scale)
+
+
+class PartedSource(Source):
+    """A source in parts; here they are read one after the other, and their pieces go to all cores."""
+
+    @abc.abstractmethod
+    def parts(self) -> Sequence[Part]:
+        """Return the parts as they lie, in the order of the rows."""
+
+    def shares(self) -> Sequence[Part]:
+        """Return the same rows in shares of equal height, each for one process: they depend on nothing else."""
+        return list(_cut(self.parts(), share_rows(len(self))))
+
+    def total(self, work: Work[Sum]) -> Sum:
+        blocks = (block for part in self.parts() for block in part.read())
+        return _summed(work, blocks, 0, share_rows(len(self)))
+
+    def __len__(self) -> int:
+        return sum(part.count for part in self.parts())
+
+
+class Table(PartedSource):
+    """A table in memory, checked once: rows x (m, d) and targets z, (m,) or (m, t).
+
+    >>> table = Table([[0.0], [1.0]], [2.0, 3.0])
+    >>> float(table.total(lambda piece: piece.targets.sum()))
+    5.0
+    """
+
+    def __init__(self, x: Any, z: Any, *, labels: bool = False) -> None:
+        self.x = as_rows(x, "x", labels=labels)
+        self.z = as_targets(z, "z", len(self.x), "x")
+        self.flat = self.z.ndim == 1
+
+    @property
+    def width(self) -> int:
+        return self.x.shape[1]
+
+    def parts(self) -> Sequence[Part]:
+        return [Block(self.x, self.z, "the table")]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+class Batches(PartedSource):
+    """Blocks of rows: pairs (x, z) of any sizes, in a list or in anything whose ``iter`` starts over.
+
+    Each block is checked whenever it is read. The blocks of a list are parts of their own; others are one part.
+
+    >>> batches = Batches([([[0.0], [1.0]], [2.0, 3.0]), ([[4.0]], [5.0])])
+    >>> len(batches), float(batches.total(lambda piece: piece.targets.sum()))
+    (3, 10.0)
+    """
+
+    def __init__(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+        if iter(blocks) is blocks:
+            raise TypeError(
+                f"the blocks come from a {type(blocks).__name__}, which can be read only once; they are read again "
+                "and again. Give a list of (rows, targets), or an object whose __iter__ starts over."
+            )
+        self._blocks = blocks
+        self.flat = all(np.ndim(z) == 1 for _, z in blocks)
+
+    @functools.cached_property
+    def width(self) -> int:
+        for part in self.parts():
+            return next(rows.shape[1] for rows, _ in part.read())
+        raise ValueError(NO_ROWS)
+
+    def parts(self) -> Sequence[Part]:
+        return self._parts
+
+    @functools.cached_property
+    def _parts(self) -> Sequence[Part]:
+        if isinstance(self._blocks, Sequence):
+            return [
+                Block(*_checked(x, z, f"block {i}"), f"block {i}") for i, (x, z) in enumerate(self._blocks) if len(x)
+            ]
+        return [_Stream(self._blocks, sum(len(x) for x, _ in self._blocks))]
+
+
+def as_source(rows: Any, targets: Any = None) -> Source:
+    """Return a source: itself, a table in memory, or a list of blocks if no targets are given beside it."""
+    if isinstance(rows, Source):
+        return rows
+    return Batches(rows) if targets is None else Table(rows, targets)
+
+
+def share_rows(count: int) -> int:
+    """Return how many rows each share of a table has, from their number alone."""
+    pieces = PART_PIECES
+    while pieces * HEIGHT * MOST_SHARES < count and pieces < MOST_PIECES:
+        pieces *= 2
+    return pieces * HEIGHT
+
+
+def part_total(work: Work[Sum], part: Part, start: int, share: int) -> Sum:
+    """Return the sum of the work over one part, whose first row has this number in a table with shares so high."""
+    return _summed(work, part.read(), start, share)
+
+
+def added(sums: Iterable[Sum]) -> Sum:
+    """Return the sum of some sums, from the first to the last."""
+    return functools.reduce(operator.add, sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A part that holds its rows."""
+
+    rows: np.ndarray
+    targets: np.ndarray
+    name: str
+    holds_rows = True
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    def between(self, start: int, stop: int) -> "Block":
+        """Return some of the rows."""
+        return Block(self.rows[start:stop], self.targets[start:stop], self.name)
+
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield self.rows, self.targets
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """Blocks that come one after the other."""
+
+    blocks: Iterable[tuple[Any, Any]]
+    count: int
+    name = "the blocks"
+    holds_rows = True
+
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        blocks = (_checked(x, z, f"block {i}") for i, (x, z) in enumerate(self.blocks) if len(x))
+        return ahead(blocks)
+
+
+class _Standardized(Source):
+    """Another source, with its targets in other units."""
+
+    def __init__(self, source: Source, offset: np.ndarray, scale: np.ndarray) -> None:
+        self.source, self.offset, self.scale = source, offset, scale
+        self.names, self.flat = source.names, source.flat
+
+    @property
+    def width(self) -> int:
+        return self.source.width
+
+    def total(self, work: Work[Sum]) -> Sum:
+        return self.source.total(_InUnits(work, self.offset, self.scale))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class _InUnits:
+    """Work on pieces whose targets are standardized first."""
+
+    work: Work[Any]
+    offset: np.ndarray
+    scale: np.ndarray
+
+    def __call__(self, piece: Piece) -> Any:
+        given, known = piece.targets.shape[1], len(self.offset)
+        if given != known:
+            raise ValueError(
+                f"z has {given} column(s) but the model has read {known}; give the same targets each time."
+            )
+        return self.work(piece._replace(targets=(piece.targets - self.offset) / self.scale))
+
+
+@dataclass(frozen=True, eq=False)
+class _Range:
+    """Consecutive rows that lie in one part or several, of which the first may begin before them."""
+
+    parts: tuple[Part, ...]
+    skipped: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        names = list(dict.fromkeys(part.name for part in self.parts))
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+    @property
+    def holds_rows(self) -> bool:
+        return any(part.holds_rows for part in self.parts)
+
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        first, missing = self.skipped, self.count
+        for part in self.parts:
+            for rows, targets in part.read():
+                chosen = slice(first, first + missing)
+                first = max(first - len(rows), 0)
+                if len(rows[chosen]):
+                    yield rows[chosen], targets[chosen]
+                missing -= len(rows[chosen])
+                if not missing:
+                    return
+
+
+def _cut(parts: Sequence[Part], height: int) -> Iterator[Part]:
+    """Yield the same rows in shares of this height; what can only be read from its beginning stays whole."""
+    if any(isinstance(part, _Stream) for part in parts):
+        yield from parts
+        return
+    ends = np.cumsum([part.count for part in parts])
+    for start in range(0, int(ends[-1]) if len(ends) else 0, height):
+        stop = min(start + height, int(ends[-1]))
+        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+        inside = []
+        for part, end in zip(parts[first : last + 1], ends[first : last + 1], strict=True):
+            begin = int(end) - part.count
+            if isinstance(part, Block):
+                part = part.between(max(start - begin, 0), stop - begin)
+            inside.append(part)
+        holds = isinstance(parts[first], Block)
+        yield _Range(tuple(inside), 0 if holds else start - int(ends[first] - parts[first].count), stop - start)
+
+
+def _summed(work: Work[Sum], blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, share: int) -> Sum:
+    """Return the sum of the work over blocks, always in the same order: shares first, then these in a tree."""
+    tree, within = _Tree(), None
+    for i, found in enumerate(in_order(work, _pieces(blocks, start))):
+        if within is not None and i * HEIGHT % share == 0:
+            tree.add(within)
+            within = None
+        within = found if within is None else within + found
+    if within is None:
+        raise ValueError(NO_ROWS)
+    tree.add(within)
+    return tree.total()
+
+
+class _Tree:
+    """Sums that are added as a tree adds them, as soon as a branch is complete."""
+
+    def __init__(self) -> None:
+        self._levels: list[list[Any]] = []
+
+    def add(self, leaf: Any) -> None:
+        """Add the next leaf."""
+        for level in self._levels:
+            level.append(leaf)
+            if len(level) < FAN_IN:
+                return
+            leaf = added(level)
+            level.clear()
+        self._levels.append([leaf])
+
+    def total(self) -> Any:
+        """Return the sum of all leaves."""
+        rest: list[Any] = []
+        for level in self._levels:
+            if level or rest:
+                rest = [added([*level, *rest])]
+        return rest[0]
+
+
+def _pieces(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int) -> Iterator[Piece]:
+    """Yield pieces of equal height, whatever the blocks were, and a last one that may be lower.
+
+    Equal heights are compiled for once; and the same rows give the same sums to the last bit, in whatever blocks.
+    """
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
+    for rows, targets in blocks:
+        z = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+        missing = (HEIGHT - sum(len(part) for part, _ in kept)) % HEIGHT if kept else 0
+        if kept:
+            kept.append((rows[:missing], z[:missing]))
+            if sum(len(part) for part, _ in kept) < HEIGHT:
+                continue
+            yield _joined(kept, start)
+            start, kept = start + HEIGHT, []
+        whole = missing + (len(rows) - missing) // HEIGHT * HEIGHT
+        for i in range(missing, whole, HEIGHT):
+            yield Piece(start, rows[i : i + HEIGHT], z[i : i + HEIGHT])
+            start += HEIGHT
+        if whole < len(rows):
+            kept = [(rows[whole:], z[whole:])]
+    if kept:
+        yield _joined(kept, start)
+
+
+def _joined(kept: list[tuple[np.ndarray, np.ndarray]], start: int) -> Piece:
+    if len(kept) == 1:
+        return Piece(start, *kept[0])
+    return Piece(start, *(np.concatenate(arrays) for arrays in zip(*kept, strict=True)))
+
+
+def _checked(x: Any, z: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    rows = as_rows(x, f"x of {name}", labels=True)
+    return rows, as_targets(z, f"z of {name}", len(rows), f"x of {name}")

@@ -1,0 +1,285 @@
+"""A table in memory, in blocks and in Parquet files: the same sums to the last bit, and errors that name the file."""
+
+import decimal
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from decond import kernels
+from decond.scale import Batches, ParquetTable, SparseModel, Table, parquet
+
+ROWS = 5000
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((ROWS, 2))
+Z = np.sin(X).sum(axis=1) + 0.1 * RNG.standard_normal(ROWS)
+MODEL = SparseModel(1.3 * kernels.Matern32([0.8, 1.2]), X[:20], noise=0.3)
+
+
+def columns(x=X, z=Z):
+    return pa.table({"wind": x[:, 0], "height": x[:, 1], "power": z})
+
+
+def write(path, rows=slice(None), **options):
+    """Write some rows of the table, and return the path."""
+    pq.write_table(columns(X[rows], Z[rows]), path, **options)
+    return path
+
+
+def write_column(path, values, **options):
+    """Write a table whose column `wind` has these values."""
+    pq.write_table(pa.table({"wind": values, "power": np.arange(float(len(values)))}), path, **options)
+    return path
+
+
+def read(paths, x=("wind", "height"), z="power"):
+    return ParquetTable(paths, list(x), z)
+
+
+def rows_of(source):
+    """Return all rows and targets of a source, in the order of their numbers."""
+    pieces = sorted(source.total(lambda piece: [piece]), key=lambda piece: piece.start)
+    starts = np.cumsum([0, *(len(piece.rows) for piece in pieces)])
+    assert [piece.start for piece in pieces] == starts[:-1].tolist()
+    return np.concatenate([piece.rows for piece in pieces]), np.concatenate([piece.targets for piece in pieces])
+
+
+def assert_same_to_the_last_bit(one, other, model=MODEL):
+    (value, gradient), (expected, slopes) = (model.log_evidence_and_gradient(source) for source in (one, other))
+    assert value == expected
+    for path, slope in slopes.items():
+        np.testing.assert_array_equal(gradient[path], slope, err_msg=path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three files with row groups of odd sizes, one of them without rows."""
+    write(tmp_path / "a.parquet", slice(0, 1999), row_group_size=701)
+    write(tmp_path / "b.parquet", slice(0, 0))
+    (tmp_path / "later").mkdir()
+    write(tmp_path / "later" / "c.pq", slice(1999, None), row_group_size=1300)
+    (tmp_path / "notes.txt").write_text("not a table")
+    return tmp_path
+
+
+@pytest.mark.parametrize("small_parts", [False, True])
+def test_files_give_the_evidence_and_gradient_of_the_table_in_memory(folder, small_parts, monkeypatch):
+    if small_parts:
+        monkeypatch.setattr(parquet, "PART_ROWS", 1000)
+        monkeypatch.setattr(parquet, "BATCH_ROWS", 300)
+    table = read(folder)
+    assert [part.count for part in table.parts()] == ([1402, 597, 1300, 1300, 401] if small_parts else [1999, 3001])
+    assert len(table) == ROWS
+    assert (table.names, table.flat, table.width) == (["wind", "height"], True, 2)
+    found, targets = rows_of(table)
+    np.testing.assert_array_equal(found, X)
+    np.testing.assert_array_equal(targets[:, 0], Z)
+    assert_same_to_the_last_bit(table, Table(X, Z))
+
+
+def test_blocks_give_the_evidence_and_gradient_of_the_table_in_memory():
+    for size in (700, 2048, 2500):
+        blocks = [(X[i : i + size], Z[i : i + size]) for i in range(0, ROWS, size)]
+        assert_same_to_the_last_bit(Batches(blocks), Table(X, Z))
+
+
+def test_several_targets_are_read_as_columns(tmp_path):
+    path = write(tmp_path / "a.parquet")
+    table = ParquetTable(path, "wind", ["power", "height"])
+    assert not table.flat
+    assert_same_to_the_last_bit(
+        table,
+        Table(X[:, :1], np.stack([Z, X[:, 1]], axis=1)),
+        MODEL.replace(inducing=X[:9, :1], kernel=kernels.RBF()),
+    )
+
+
+def test_many_columns_are_read_in_low_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "BATCH_NUMBERS", 300)
+    (part,) = read(write(tmp_path / "a.parquet")).parts()
+    heights = [len(rows) for rows, _ in part.read()]
+    assert sum(heights) == ROWS
+    assert max(heights) == 100
+
+
+def test_parts_know_where_their_rows_are_and_hold_none(folder):
+    for part in read(folder).parts():
+        assert not part.holds_rows
+        assert len(pickle.dumps(part)) < 2000
+        again = pickle.loads(pickle.dumps(part))
+        for one, other in zip(part.read(), again.read(), strict=True):
+            np.testing.assert_array_equal(one[0], other[0])
+
+
+@pytest.mark.parametrize("how", ["folder", "pattern", "list", "text", "repeated"])
+def test_paths_may_be_a_folder_a_pattern_or_a_list(folder, how):
+    first, last = folder / "a.parquet", folder / "later" / "c.pq"
+    paths = {
+        "folder": folder,
+        "pattern": str(folder / "**" / "*.p*q*"),
+        "list": [last, first],
+        "text": [str(first), folder / "later"],
+        "repeated": [first, folder, str(first)],
+    }[how]
+    np.testing.assert_array_equal(rows_of(read(paths))[0], X)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0, 1, 2, 2**53 + 2], pa.int64()),
+        ([0, 1, 255, 7], pa.uint8()),
+        ([0.5, 1.25, -3.0, 0.1], pa.float32()),
+        ([True, False, True, True], pa.bool_()),
+        (
+            [decimal.Decimal("1.50"), decimal.Decimal("-2.25"), decimal.Decimal(3), decimal.Decimal(0)],
+            pa.decimal128(9, 2),
+        ),
+    ],
+)
+def test_numbers_of_any_type_become_float64(tmp_path, values, kind):
+    path = write_column(tmp_path / "a.parquet", pa.array(values, kind))
+    rows, _ = rows_of(read(path, ["wind"]))
+    assert rows.dtype == np.float64
+    np.testing.assert_array_equal(
+        rows[:, 0], np.array([float(value) for value in pa.array(values, kind).to_pylist()])
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "what"), [(None, "an empty cell"), (np.nan, "the value nan"), (np.inf, "the value inf")]
+)
+def test_a_cell_that_is_no_number_is_named_by_file_column_and_row(tmp_path, bad, what):
+    values = [0.0] * 4321
+    values[4000] = bad
+    path = write_column(
+        tmp_path / "a.parquet", pa.array(values, pa.float64(), from_pandas=False), row_group_size=1000
+    )
+    table = read([path], ["wind"])
+    with pytest.raises(ValueError, match=rf"column 'wind' of .*a\.parquet has {what} in row 4001, counted from 1"):
+        MODEL.log_evidence(table)
+
+
+def test_a_missing_column_is_named_with_its_file_and_what_is_near(tmp_path):
+    write(tmp_path / "a.parquet")
+    pq.write_table(columns().rename_columns(["wind", "hight", "power"]), tmp_path / "b.parquet")
+    with pytest.raises(
+        ValueError, match=r"b\.parquet has no column 'height'; did you mean 'hight'\? Its columns are wind,"
+    ):
+        read(tmp_path)
+    with pytest.raises(ValueError, match=r"a\.parquet has no column 'POWER'; did you mean 'power'\?"):
+        read(tmp_path, z="POWER")
+
+
+def test_columns_have_to_hold_numbers_and_be_named_once(tmp_path):
+    path = write_column(tmp_path / "a.parquet", ["3.5", "4"])
+    with pytest.raises(
+        ValueError, match=r"column 'wind' of .*a\.parquet holds values of type string, but numbers are"
+    ):
+        read(path, ["wind"])
+    with pytest.raises(ValueError, match="column 'wind' was named twice"):
+        read(path, ["wind", "wind"])
+    with pytest.raises(ValueError, match="column 'power' was named twice"):
+        read(path, ["power"])
+    with pytest.raises(ValueError, match="no column was named for x"):
+        read(path, [])
+    twice = pa.Table.from_arrays([pa.array([1.0])] * 3, ["wind", "wind", "power"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(ValueError, match="has 2 columns called 'wind'"):
+        read(tmp_path / "twice.parquet", ["wind"])
+
+
+def test_files_that_are_not_there_are_named(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for paths, message in [
+        (tmp_path / "empty", r"the folder .*empty and those below have no files that end in \.parquet"),
+        (str(tmp_path / "x*.parquet"), r"no file matches the pattern '.*x\*\.parquet'"),
+        (tmp_path / "aa.parquet", r"there is no file .*aa\.parquet\. Its folder has a\.parquet, b\.parquet"),
+    ]:
+        with pytest.raises(FileNotFoundError, match=message):
+            read(paths)
+    with pytest.raises(ValueError, match="no Parquet files were given"):
+        read([])
+    with pytest.raises(ValueError, match=r"there are no rows in .*b\.parquet"):
+        read(folder / "b.parquet")
+
+
+@pytest.mark.parametrize("length", [0, 3, 7, 11, 20_000])
+def test_an_incomplete_file_is_named_at_the_door(tmp_path, length):
+    path = write(tmp_path / "a.parquet")
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as Parquet: .* damaged or incomplete"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"compression": "gzip"}, {"compression": "none", "write_page_checksum": True}])
+def test_damage_in_the_middle_of_the_rows_is_named_while_reading(tmp_path, options):
+    path = write(tmp_path / "a.parquet", row_group_size=1000, use_dictionary=False, **options)
+    damage(path)
+    table = read(tmp_path)
+    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as Parquet: .* damaged or incomplete"):
+        MODEL.log_evidence(table)
+
+
+def damage(path):
+    """Overwrite bytes in the middle of the file, where its pages are."""
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 2000] = b"\xff" * 2000
+    path.write_bytes(bytes(data))
+
+
+OVERLAPPING = """
+import threading
+import numpy as np
+from threadpoolctl import threadpool_info
+from decond.scale import Table
+
+def blas():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+second_began, first_ended = threading.Event(), threading.Event()
+def first(piece):
+    first_began.set()
+    return second_began.wait(60)
+def second(piece):
+    second_began.set()
+    return first_ended.wait(60)
+
+first_began = threading.Event()
+before, table = blas(), Table(np.ones((9, 1)), np.ones(9))
+threads = [threading.Thread(target=table.total, args=(work,)) for work in (first, second)]
+threads[0].start()
+first_began.wait(60)
+threads[1].start()
+threads[0].join()
+first_ended.set()
+threads[1].join()
+print(before == blas(), before)
+"""
+
+
+def test_passes_that_overlap_in_one_process_leave_blas_as_it_was():
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", OVERLAPPING]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.startswith("True"), done.stdout
+
+
+def test_a_file_that_changes_between_passes_is_named(tmp_path):
+    path = write(tmp_path / "a.parquet", slice(0, 100))
+    table = read(path)
+    value = MODEL.log_evidence(table)
+    path.write_bytes(path.read_bytes())  # the same content at another time is the same table
+    assert MODEL.log_evidence(table) == value
+    write(path, slice(100, 200))
+    with pytest.raises(ValueError, match=r"a\.parquet has changed since it was first read"):
+        MODEL.log_evidence(table)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.parquet is not there, on the machine"):
+        MODEL.log_evidence(table)

@@ -1,0 +1,204 @@
+"""Wherever rows come from, in whatever blocks and order, a `SparseGP` gives the same answer."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from decond import SparseGP, load, save
+from decond.scale import Batches, ParquetTable, Table, sources, surveys
+
+
+def problem(rows=900, columns=2, targets=None):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2, 2, (rows, columns))
+    shape = (rows,) if targets is None else (rows, targets)
+    z = 40.0 + np.sin(2 * x[:, :1]).reshape(-1, 1) * np.ones(shape[1:] or (1,))
+    return x, (z + 0.2 * rng.standard_normal((rows, targets or 1))).reshape(shape)
+
+
+QUERY = np.random.default_rng(4).uniform(-2, 2, (20, 2))
+
+
+def answers(gp):
+    query = pd.DataFrame(QUERY, columns=gp.feature_names_in_) if hasattr(gp, "feature_names_in_") else QUERY
+    mean, std = gp.predict(query, return_std=True)
+    return np.concatenate([mean.ravel(), std.ravel(), [gp.log_marginal_likelihood()]])
+
+
+def assert_same(one, other, rtol=1e-8):
+    np.testing.assert_allclose(answers(one), answers(other), rtol=rtol)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of 64 rows, and samples of 150: a table of 900 rows is a large one."""
+    monkeypatch.setattr(sources, "HEIGHT", 64)
+    monkeypatch.setattr(surveys, "SAMPLE", 150)
+
+
+def cut(x, z, *at):
+    return [(x[i:j], z[i:j]) for i, j in itertools.pairwise((0, *at, len(x)))]
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(x, z):
+        frame = pd.DataFrame(x, columns=["a", "b"]).assign(z=z)
+        for i, (start, stop) in enumerate(itertools.pairwise((0, 130, 131, 700, len(x)))):
+            frame[start:stop].to_parquet(tmp_path / f"{i}.parquet", row_group_size=100)
+        return ParquetTable(tmp_path, x=["a", "b"], z="z")
+
+    return write
+
+
+def test_a_learned_model_is_the_same_from_memory_from_blocks_and_from_files(small_pieces, files):
+    x, z = problem()
+    model = SparseGP(n_inducing=8, max_iterations=15, full_iterations=3)
+    in_memory = SparseGP(**model.get_params()).fit(x, z)
+    assert "150 were learned from first" in in_memory.fit_result_.message
+    in_blocks = SparseGP(**model.get_params()).fit(Batches(cut(x, z, 1, 100, 640)))
+    np.testing.assert_array_equal(answers(in_memory), answers(in_blocks))
+    from_files = SparseGP(**model.get_params()).fit(files(x, z))
+    np.testing.assert_array_equal(answers(in_memory), answers(from_files))
+    assert from_files.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_a_table_read_in_any_order_and_in_parts_gives_the_same_answer(small_pieces):
+    x, z = problem(200)
+    points = QUERY[:9]
+    whole = SparseGP(inducing=points).partial_fit(x, z)
+    blocks = cut(x, z, 3, 90)
+    for order in itertools.permutations(blocks):
+        parts = SparseGP(inducing=points)
+        for rows, targets in order:
+            parts.partial_fit(rows, targets)
+        assert_same(parts, whole)
+
+
+def test_new_rows_after_a_fit_are_as_good_as_all_of_them_at_once(small_pieces, files):
+    x, z = problem()
+    learned = SparseGP(n_inducing=8, max_iterations=10).fit(x[:300], z[:300])
+    known = {"kernel": learned.kernel_, "inducing": learned.inducing_, "noise": learned.noise_}
+    again = SparseGP(**known, optimize=False).fit(x, z)
+    learned.partial_fit(x[300:500], z[300:500])
+    learned.partial_fit(Batches(cut(x[500:], z[500:], 17)))
+    assert_same(learned, again)
+    assert_same(SparseGP(**known, optimize=False).fit(files(x, z)), again)
+
+
+@pytest.mark.parametrize("targets", [None, 2])
+def test_merged_models_know_what_both_knew(small_pieces, targets):
+    x, z = problem(300, targets=targets)
+    points = QUERY[:9]
+    whole = SparseGP(inducing=points).partial_fit(x, z)
+    one, two, three = (SparseGP(inducing=points).partial_fit(*rows) for rows in cut(x, z, 50, 180))
+    assert_same(one.merge(three).merge(two), whole)
+    assert one.posterior_.statistics.count == 300
+
+
+def test_a_learned_model_takes_up_one_that_reads_like_it(tmp_path):
+    x, z = problem(300)
+    learned = SparseGP(n_inducing=8, max_iterations=10).fit(x[:200], z[:200])
+    known = {"kernel": learned.kernel_, "inducing": learned.inducing_, "noise": learned.noise_, "optimize": False}
+    other = SparseGP(**known).fit(x[200:], z[200:])
+    save(other, tmp_path / "other.decond")
+    learned.merge(load(tmp_path / "other.decond"))
+    assert_same(learned, SparseGP(**known).fit(x, z))
+
+
+def test_models_that_read_differently_are_not_merged():
+    x, z = problem(100)
+    one = SparseGP(inducing=QUERY[:5]).partial_fit(x, z)
+    for other in (
+        SparseGP(inducing=QUERY[:6]).partial_fit(x, z),
+        SparseGP(inducing=QUERY[:5] + 0.1).partial_fit(x, z),
+        SparseGP(inducing=QUERY[:5], mean="zero").partial_fit(x, z),
+        SparseGP(inducing=QUERY[:5], noise=0.3).partial_fit(x, z),
+        SparseGP(inducing=QUERY[:5]).partial_fit(x, np.stack([z, z], axis=1)),
+    ):
+        with pytest.raises(ValueError, match="do not read their rows alike"):
+            one.merge(other)
+    with pytest.raises(ValueError, match=r"has read 1 column\(s\), this one 2"):
+        one.merge(SparseGP(inducing=QUERY[:5, :1]).partial_fit(x[:, :1], z))
+    with pytest.raises(TypeError, match="other is a float"):
+        one.merge(1.0)
+
+
+def test_a_survey_is_the_same_however_a_table_is_cut(small_pieces):
+    x, z = problem()
+    whole = surveys.survey(Table(x, z), seed=1)
+    cut_up = surveys.survey(Batches(cut(x, z, 7, 400, 401)), seed=1)
+    np.testing.assert_array_equal(whole.sample.x, cut_up.sample.x)
+    np.testing.assert_array_equal(whole.sample.z, cut_up.sample.z)
+    assert len(whole.sample) == 150
+    assert not whole.complete
+    np.testing.assert_allclose(whole.mean, z.mean(), rtol=1e-14)
+    np.testing.assert_allclose(whole.squares, np.sum((z - z.mean()) ** 2), rtol=1e-12)
+    assert len(np.unique(whole.sample.x, axis=0)) == 150
+    other = surveys.survey(Table(x, z), seed=2)
+    assert not np.array_equal(whole.sample.x, other.sample.x)
+
+
+def test_targets_and_columns_stay_what_they_were(files):
+    x, z = problem(200)
+    table = files(x, z)
+    gp = SparseGP(inducing=QUERY[:5]).partial_fit(table)
+    with pytest.raises(ValueError, match="leave y out"):
+        gp.partial_fit(table, z)
+    with pytest.raises(ValueError, match="feature names"):
+        gp.partial_fit(pd.DataFrame(x, columns=["b", "a"]), z)
+    unnamed = SparseGP(inducing=QUERY[:5]).partial_fit(x, z)
+    with pytest.raises(ValueError, match=r"z has 2 column\(s\) but the model has read 1"):
+        unnamed.partial_fit(Batches([(x, np.stack([z, z], axis=1))]))
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        unnamed.partial_fit(Batches([(x[:, :1], z)]))
+
+
+def test_bad_values_in_a_block_are_named():
+    x, z = problem(20)
+    z[7] = np.nan
+    with pytest.raises(ValueError, match="z of block 1"):
+        SparseGP(n_inducing=3).fit(Batches(cut(x, z, 5)))
+    with pytest.raises(ValueError, match="no rows to learn from"):
+        SparseGP(n_inducing=3).fit(Batches([]))
+
+
+class Written(str):
+    """Sums as they would be written down: what is added to what."""
+
+    def __add__(self, other):
+        return Written(f"({self} + {other})")
+
+
+@pytest.mark.parametrize("rows", [1, 64, 100, 1024, 1025, 9000, 20_000])
+def test_shares_are_added_alike_by_one_process_and_by_many(monkeypatch, tmp_path, rows):
+    monkeypatch.setattr(sources, "HEIGHT", 16)
+    monkeypatch.setattr(sources, "PART_PIECES", 2)
+    monkeypatch.setattr(sources, "MOST_PIECES", 8)
+    x, z = np.arange(float(rows))[:, None], np.zeros(rows)
+    pd.DataFrame({"x": x[:, 0], "z": z}).to_parquet(tmp_path / "table.parquet", row_group_size=77)
+    tables = [
+        Table(x, z),
+        Batches(cut(x, z, rows // 3, rows // 3 + 1)),
+        ParquetTable(tmp_path, x="x", z="z"),
+    ]
+
+    def work(piece):
+        assert piece.start % 16 == 0
+        np.testing.assert_array_equal(piece.rows[:, 0], np.arange(piece.start, piece.start + len(piece.rows)))
+        return Written(piece.start)
+
+    expected = tables[0].total(work)
+    height = sources.share_rows(rows)
+    assert rows / height <= 64 or height == 8 * 16
+    for table in tables:
+        assert table.total(work) == expected
+        shares = table.shares()
+        assert {share.count for share in shares[:-1]} <= {height}
+        starts = np.cumsum([0, *(share.count for share in shares)])
+        sums = [sources.part_total(work, share, first, height) for share, first in zip(shares, starts, strict=False)]
+        while len(sums) > 1:
+            sums = [sources.added(sums[i : i + sources.FAN_IN]) for i in range(0, len(sums), sources.FAN_IN)]
+        assert sums == [expected]
