@@ -1,6 +1,7 @@
 """Run the benchmarks and print their figures: ``python -m benchmarks``."""
 
 import argparse
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from benchmarks import (
     honest_bands,
     inference_speed,
     lotka_volterra,
+    out_of_core,
     real_data,
     report,
     sbi_tasks,
     sparse,
+    task_features,
 )
 
 RUNS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -32,6 +35,8 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "calibration": calibration.run,
     "sbi_tasks": sbi_tasks.run,
     "inference_speed": inference_speed.run,
+    "out_of_core": out_of_core.run,
+    "task_features": task_features.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
     "evidence": evidence.plot,
@@ -61,6 +66,8 @@ def main() -> None:
     unknown = [name for name in arguments.names if name not in RUNS]
     if unknown:
         parser.error(f"{unknown[0]} is no benchmark; choose from {', '.join(RUNS)}")
+    if arguments.peers and shutil.which(arguments.peers) is None:
+        parser.error(f"--peers {arguments.peers} is no program; give the Python of an environment with the peers.")
     against_peers = {"peers": arguments.peers, "quick": arguments.quick}
     options: dict[str, dict[str, Any]] = {
         "real_data": {"folder": arguments.data},

@@ -67,7 +67,7 @@ def compare(n_candidates: int, n_samples: int, field: Field) -> dict[str, Any]:
     known = {"candidates": candidates, "values": values, "samples": n_samples, "lengthscale": LENGTHSCALE}
     entries = n_candidates * n_samples
     row: dict[str, Any] = {}
-    with field.ready(known, Costs(entries, n_candidates)) as (peers, absent):
+    with field.ready(known, Costs(entries, entries)) as (peers, absent):
         for name, peer in peers.items():
             theirs = np.array(peer.ask()["chosen"])
             row |= agreement(name, ours, theirs, embedding, candidates)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 SCRIPTS = Path(__file__).parent / "peers"
-MOST_SECONDS = 60.0
+MOST_SECONDS = 30.0
 MOST_GIGABYTES = 8.0
 """A peer is not asked for one evaluation that would take more than this."""
 

@@ -22,6 +22,7 @@ STYLES = {
     OURS: (COLORS["model"], "o-"),
     LIMIT: (COLORS["truth"], "--"),
     "GPyTorch": (COLORS["observed"], "s-"),
+    "GPyTorch, LU": (COLORS["observed"], "d:"),
     "GPyTorch SGPR": (COLORS["observed"], "s-"),
     "scikit-learn": (COLORS["density"], "^-"),
     "Nyström + ridge": (COLORS["density"], "^-"),

@@ -20,12 +20,12 @@ COLUMNS = 3
 ROWS, POINTS = (10**4, 10**5, 10**6, 10**7), (64, 128, 256, 512)
 AT_ROWS, AT_POINTS = 10**5, 256
 """Where the other size is held when one of them grows."""
-FIT_ROWS = (10**4, 10**5, 10**6)
+FIT_ROWS = (10**4,)
 QUICK_ROWS, QUICK_POINTS = (2000, 4000), (16, 32)
 
 RECIPE = {"sample": 10_000, "iterations": 100, "full_iterations": 10}
 """How `SparseGP` learns by default, followed by GPyTorch too."""
-MOST_FIT_SECONDS = 150.0
+MOST_FIT_SECONDS = 60.0
 
 VARIANCE, NOISE, NO_MEDIATOR_NOISE = 1.5, 0.3, 1e-6
 LENGTHSCALE = np.linspace(1.0, 2.0, COLUMNS)
@@ -68,7 +68,7 @@ def run(peers: str | None = None, quick: bool = False) -> dict[str, Any]:
         (GIVEN, compare_given, {"Nyström + ridge": "scikit_learn_nystroem"}),
     ):
         field = Field(script, {"GPyTorch SGPR"}, peers)
-        for m, n in sizes:
+        for m, n in sizes if kind == GRADIENT else sizes[:2]:
             tables[kind].append(with_ratios({"m": m, "n": n, **compare(m, n, field)}))
             print(kind, tables[kind][-1], flush=True)
     fits = [compare_fit(m, at_points, tables[GRADIENT], peers) for m in (rows[:1] if quick else FIT_ROWS)]
@@ -78,6 +78,10 @@ def run(peers: str | None = None, quick: bool = False) -> dict[str, Any]:
         **tables,
         FIT: fits,
         **{f"growth in m, n = {at_points}: {name}": p for name, p in exponents(tables[GRADIENT], "m", at_points)},
+        **{
+            f"growth in m from {at_rows}, n = {at_points}: {name}": p
+            for name, p in exponents([row for row in tables[GRADIENT] if row["m"] >= at_rows], "m", at_points)
+        },
         **{f"growth in n, m = {at_rows}: {name}": p for name, p in exponents(tables[GRADIENT], "n", at_rows)},
     }
 
@@ -86,8 +90,10 @@ NOTES = [
     f"Seconds of the best of several rounds in turn; m rows of {COLUMNS} columns, n inducing points, float64, all "
     "cores for everybody.",
     "Value and gradient: Matern-3/2 with a lengthscale for each column; gradient with respect to all of these, "
-    "variance, noise and inducing points. GPyTorch SGPR has the trace term in addition, at a cost of O(mn). Without "
-    "it, its value agrees with ours to 1e-6 and its gradient to 1e-4 of the largest entry. Limit: 4mn² operations.",
+    "variance, noise and inducing points. Ours has τ = σ, as in the paper; with τ = 1e-6 it is the model of "
+    "GPyTorch's SGPR but for the trace term, which costs O(mn) in addition. Without it, its value agrees with ours "
+    "to 1e-6 and its gradient to 1e-4 of the largest entry. Limit: 4mn² operations, one product and a symmetric one "
+    "for the value, one product for the gradient; where k(u, u) + τ²I is well-conditioned, ours needs 3mn².",
     "Fit at given hyperparameters: RBF; us, sums over the rows and the posterior; scikit-learn, "
     "make_pipeline(Nystroem, Ridge).fit. Predictions agree to 1e-4. Limit: mn² operations, one symmetric product.",
     "Fit with learned hyperparameters and inducing points: `SparseGP(n_inducing=n).fit`, and GPyTorch's SGPR by the "
@@ -100,12 +106,13 @@ NOTES = [
 def compare_gradient(m: int, n: int, field: Field) -> dict[str, Any]:
     """Return seconds of one evidence with gradient."""
     known = setting(m, n)
-    model = SparseModel(VARIANCE * kernels.Matern32(LENGTHSCALE), known["inducing"], NOISE, NO_MEDIATOR_NOISE)
+    model = SparseModel(VARIANCE * kernels.Matern32(LENGTHSCALE), known["inducing"], NOISE)
+    comparable = model.replace(mediator_noise=NO_MEDIATOR_NOISE)
     table = Table(known["x"], known["z"])
     operations = 4.0 * m * n**2
     with field.ready(known, Costs(operations, m * n)) as (peers, absent):
         for peer in peers.values():
-            check_gradient(peer, model, table)
+            check_gradient(peer, comparable, table)
         return {**_timed(lambda: model.log_evidence_and_gradient(table), operations, peers), **absent}
 
 
@@ -202,5 +209,5 @@ def _timed(ours: Any, operations: float, peers: dict[str, Peer]) -> dict[str, fl
     """Return seconds by system; what runs for long was warm before."""
     functions = {"decond": ours, "limit": matrix_products(operations)}
     clocks = {name: peer.clock for name, peer in peers.items()}
-    times = best_times(functions, clocks, repeats=7, budget=15.0, warm_up=operations < 1e12)
+    times = best_times(functions, clocks, repeats=7, budget=8.0, warm_up=operations < 1e12)
     return {**times, "limit": limit_seconds(times["limit"], operations)}

@@ -251,6 +251,19 @@ def test_a_worker_without_enough_memory_is_named_with_its_file(folder):
             table.total(hungry)
 
 
+def test_work_that_finds_no_memory_is_named_with_its_file_and_worker(client, folder):
+    def hungry(piece):
+        return np.ones(10**17)
+
+    table = OnCluster(ParquetTable(folder / "quarter2.parquet", ["wind"], "power"), client)
+    message = (
+        r"the worker tcp://\S+ has not enough memory for its share of .*quarter2\.parquet \(Unable to allocate .*\): "
+        "give workers more of it"
+    )
+    with pytest.raises(ClusterError, match=message):
+        table.total(hungry)
+
+
 def test_damaged_files_are_named_by_the_workers(client, tmp_path):
     FRAME.to_parquet(tmp_path / "a.parquet", row_group_size=5000, compression="gzip")
     data = bytearray((tmp_path / "a.parquet").read_bytes())

@@ -1,5 +1,6 @@
 """Simulations on a real Dask cluster: the rows of one process, also when workers or the caller are killed."""
 
+import contextlib
 import importlib
 import logging
 import os
@@ -20,6 +21,7 @@ from decond.lfi.inference import infer
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import SimulationError, simulate
 from decond.lfi.store import SimulationStore
+from decond.scale import cluster as workers
 
 PRIOR = Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
 
@@ -27,7 +29,7 @@ PRIOR = Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL + 1
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1
     ) as cluster:
         yield cluster
 
@@ -45,15 +47,22 @@ def dask(client):
         yield client
 
 
+@contextlib.contextmanager
+def worker_of(client, folder):
+    """Start a worker that may be killed, and yield its process."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--name", "spare"]
+    options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
+    with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as process:
+        yield process
+        process.kill()
+
+
 @pytest.fixture
 def spare(client, tmp_path):
     """Give the process of a third worker, which may be killed: nobody starts it again."""
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--name", "spare"]
-    options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--local-directory", tmp_path]
-    with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as process:
+    with worker_of(client, tmp_path) as process:
         client.wait_for_workers(3, timeout=60)
         yield process
-        process.kill()
     wait_until(lambda: len(client.nthreads()) == 2, "the scheduler to see that the worker is dead")
 
 
@@ -306,6 +315,25 @@ def test_a_simulator_that_kills_its_workers_is_an_error_with_a_remedy(cluster, c
     ):
         simulate(simulator, PRIOR, 4)
     assert spare.wait() == -signal.SIGKILL
+
+
+def test_without_workers_the_wait_ends_and_the_store_keeps_what_had_finished(tmp_path, meanwhile, monkeypatch):
+    log, store = tmp_path / "log", tmp_path / "runs.sqlite"
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    with (
+        distributed.LocalCluster(
+            n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL + 1
+        ) as empty,
+        distributed.Client(empty) as client,
+        worker_of(client, tmp_path) as only,
+        joblib.parallel_config("dask"),
+    ):
+        client.wait_for_workers(1, timeout=60)
+        meanwhile(lambda: len(lines(log)) >= 20, only.kill)
+        with pytest.raises(SimulationError, match=r"has had no worker for .* A store keeps what had finished; add"):
+            simulate(noting(log, 0.05), PRIOR, 200, store=store)
+    with SimulationStore(store) as file:
+        assert 0 < len(file.frame()) < 200
 
 
 def test_a_module_that_workers_lack_is_an_error_with_a_remedy(dask, tmp_path, monkeypatch):

@@ -34,7 +34,9 @@ def model_of(maps, mediator):
 def sums_of(model, sample, z):
     task = model.task_sums(Table(sample.y_tilde, z))
     columns = len(task.origin)
-    return Sums(model.pair_sums(Table(sample.x, sample.y)), task.about(np.zeros(columns), np.ones(columns)))
+    return Sums(
+        model.pair_sums(Table(sample.x, sample.y)).statistics, task.about(np.zeros(columns), np.ones(columns))
+    )
 
 
 def linear_model(maps, mediator, sample):

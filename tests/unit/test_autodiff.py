@@ -92,13 +92,26 @@ def test_labels_are_coded_for_jax():
 def test_many_rows_in_tiles_of_a_given_size(tile):
     a, rows, adjoint = RNG.standard_normal((11, 2)), RNG.standard_normal((45, 2)), RNG.standard_normal((11, 45))
     for kernel in (1.3 * kernels.Matern52([0.7, 1.1]), 0.8 * kernels.RBF(0.9) + kernels.Linear([1.0, 2.0])):
-        gram = np.full((11, 46), np.nan)
-        autodiff.fill_gram(kernel, a, rows, gram[:, :45], tile)
-        np.testing.assert_allclose(gram[:, :45], kernel.gram(a, rows), rtol=1e-13, atol=1e-14)
-        assert np.isnan(gram[:, 45]).all()
+        stack = autodiff.gram_above(kernel, a, rows, adjoint[:2], 64)
+        np.testing.assert_allclose(stack[:11], kernel.gram(a, rows), rtol=1e-13, atol=1e-14)
+        np.testing.assert_array_equal(stack[11:], adjoint[:2])
         parameters, points = autodiff.rows_pullback(kernel, a, rows, adjoint, tile)
         expected = autodiff.gram_pullback(kernel, a, rows, adjoint)
         assert set(parameters) == set(expected.parameters)
         for path, bar in expected.parameters.items():
             np.testing.assert_allclose(parameters[path], bar, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(points, expected.a, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [1.0, 100.0])  # within the reach of products, and beyond it
+@pytest.mark.parametrize("lengthscale", [0.5, [0.4, 0.7]])
+def test_slopes_of_lengthscales_in_tiles_of_many_rows(reach, lengthscale):
+    tile = (64, autodiff.MANY_ENTRIES // 64)
+    a, rows = RNG.uniform(-reach, reach, (64, 2)), RNG.uniform(-reach, reach, (tile[1], 2))
+    adjoint = RNG.standard_normal(tile)
+    parameters, _ = autodiff.rows_pullback(kernels.RBF(lengthscale), a, rows, adjoint, tile)
+    scaled = ((a[:, None] - rows).astype(np.longdouble) / lengthscale) ** 2
+    terms = adjoint[..., None] * np.exp(-0.5 * scaled.sum(axis=2))[..., None] * scaled / lengthscale
+    expected = terms.sum() if np.ndim(lengthscale) == 0 else terms.sum(axis=(0, 1))
+    error = np.abs(parameters["lengthscale"] - expected) / np.abs(terms).sum(axis=(0, 1)).min()
+    assert error.max() < 1e-14

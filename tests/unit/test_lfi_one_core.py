@@ -1,6 +1,8 @@
 """Small matrices run on one core, and the user's threads come back."""
 
-import threading
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from scipy import stats
 from threadpoolctl import ThreadpoolController
 
 from decond import lfi
-from decond.lfi.one_core import on_one_core
+from decond.threads import one_blas_thread
 
 
 def threads():
@@ -23,31 +25,79 @@ def _three_threads():
 
 
 def test_threads_come_back_after_nested_use_and_after_an_error():
-    with on_one_core():
-        with on_one_core():
-            assert threads() == {1}
+    with one_blas_thread() as before:
+        assert before == 3
+        with one_blas_thread() as inside:
+            assert (inside, threads()) == (1, {1})
         assert threads() == {1}
     assert threads() == {3}
-    with pytest.raises(ZeroDivisionError), on_one_core():
+    with pytest.raises(ZeroDivisionError), one_blas_thread():
         _ = 1 / 0
     assert threads() == {3}
 
 
+OVERLAPPING = """
+import sys
+import threading
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from decond.scale import Table
+from decond.threads import one_blas_thread
+
+
+def blas():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def limited(began, leave):
+    with one_blas_thread():
+        began.set()
+        leave.wait(60)
+
+
+def a_pass(began, leave):
+    def work(piece):
+        began.set()
+        return leave.wait(60)
+
+    Table(np.ones((9, 1)), np.ones(9)).total(work)
+
+
+def begin(kind):
+    began, leave = threading.Event(), threading.Event()
+    thread = threading.Thread(target={"limited": limited, "pass": a_pass}[kind], args=(began, leave))
+    thread.start()
+    assert began.wait(60)
+
+    def end():
+        leave.set()
+        thread.join()
+
+    return end
+
+
+with one_blas_thread():  # both libraries are there from now on
+    pass
+before = blas()
+for first, second in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+    for first_ends_first in (True, False):
+        ends = [begin(first), begin(second)]
+        assert max(blas()) == 1, "inside"
+        for end in ends if first_ends_first else reversed(ends):
+            end()
+        assert blas() == before, (first, second, first_ends_first, blas())
+print(max(before))
+"""
+
+
 def test_threads_come_back_when_two_callers_overlap():
-    entered, leave = threading.Event(), threading.Event()
-
-    def second():
-        with on_one_core():
-            entered.set()
-            leave.wait()
-
-    other = threading.Thread(target=second)
-    with on_one_core():
-        other.start()
-        entered.wait()
-    leave.set()
-    other.join()
-    assert threads() == {3}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    pairs = ["limited", "limited", "limited", "pass", "pass", "limited", "pass", "pass"]
+    command = [sys.executable, "-c", OVERLAPPING, *pairs]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
 
 
 def test_the_default_method_works_on_one_core():

@@ -172,3 +172,8 @@ def test_whiten_is_the_same_when_traced():
     with jax.enable_x64(True):
         traced = jax.jit(lambda S, B: whiten(S, B, "S"))(S, B)
     np.testing.assert_allclose(traced, whiten(S, B, "S"), rtol=1e-10)
+
+
+def test_condition_is_estimated_from_the_factor():
+    matrix = np.diag([4.0, 1.0, 1e-6])
+    assert cholesky(matrix, "S").condition(4.0) == pytest.approx(4e6, rel=1e-9)

@@ -12,7 +12,7 @@ import pytest
 from decond import kernels
 from decond.learning import maximize_evidence, select
 from decond.regression import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.scale import Batches, SparseModel, SparsePosterior, Statistics, Table, parallel, sources
+from decond.scale import Batches, SparseModel, SparsePosterior, Statistics, Table, head, parallel, sources
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -150,9 +150,11 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(sources, "HEIGHT", 16)
 
 
-@pytest.mark.parametrize("noise", [0.3, 1e-3])  # directly, and by way of whitened rows
-def test_wide_tiles_and_narrow_ones_agree(small_blocks, noise):
+@pytest.mark.parametrize("noise", [0.3, 1e-3])
+@pytest.mark.parametrize("mild", [0.0, np.inf])  # by way of whitened rows, and by whitened sums
+def test_wide_tiles_and_narrow_ones_agree(small_blocks, monkeypatch, noise, mild):
     """Compiled Gram matrices, blocks cut to size, and an edge that fills no tile."""
+    monkeypatch.setattr(head, "MILD", mild)
     u, x, z = problem(7, 131, targets=2)
     for kernel in KERNELS.values():
         model = SparseModel(kernel, u, noise=noise)
@@ -274,7 +276,7 @@ def test_the_number_of_threads_changes_no_digit(small_blocks, monkeypatch):
     model = SparseModel(KERNELS["gaussian"], u, noise=0.3)
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(parallel, "_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("decond.threads._threads", lambda threads=threads: threads)
         found.append(model.log_evidence_and_gradient(Table(x, z)))
     assert found[0][0] == found[1][0]
     for path, slope in found[0][1].items():
@@ -282,7 +284,7 @@ def test_the_number_of_threads_changes_no_digit(small_blocks, monkeypatch):
 
 
 def test_blocks_are_read_only_a_little_ahead(monkeypatch):
-    monkeypatch.setattr(parallel, "_threads", lambda: 2)
+    monkeypatch.setattr("decond.threads._threads", lambda: 2)
     taken = []
 
     def items():
@@ -297,15 +299,16 @@ def test_blocks_are_read_only_a_little_ahead(monkeypatch):
 
 
 def test_an_error_in_a_block_is_the_caller_s(monkeypatch):
-    monkeypatch.setattr(parallel, "_threads", lambda: 2)
+    monkeypatch.setattr("decond.threads._threads", lambda: 2)
     with pytest.raises(ZeroDivisionError):
         list(parallel.in_order(lambda item: 1 / item, [1, 1, 0, 1]))
 
 
 FORK = """
 import os
+from decond import threads
 from decond.scale import parallel
-parallel._threads = lambda: 2
+threads._threads = lambda: 2
 assert list(parallel.in_order(str, [1, 2, 3])) == ["1", "2", "3"]
 child = os.fork()
 if child == 0:

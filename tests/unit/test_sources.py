@@ -1,15 +1,15 @@
 """A table in memory, in blocks and in Parquet files: the same sums to the last bit, and errors that name the file."""
 
 import decimal
-import os
 import pickle
-import subprocess
-import sys
+import re
+import threading
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from decond import kernels
 from decond.scale import Batches, ParquetTable, SparseModel, Table, parquet
@@ -234,41 +234,74 @@ def damage(path):
     path.write_bytes(bytes(data))
 
 
-OVERLAPPING = """
-import threading
-import numpy as np
-from threadpoolctl import threadpool_info
-from decond.scale import Table
+class Stream:
+    """Blocks that are made anew each time, and not in a list."""
 
-def blas():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    def __init__(self, blocks):
+        self.blocks, self.readings = blocks, 0
 
-second_began, first_ended = threading.Event(), threading.Event()
-def first(piece):
-    first_began.set()
-    return second_began.wait(60)
-def second(piece):
-    second_began.set()
-    return first_ended.wait(60)
-
-first_began = threading.Event()
-before, table = blas(), Table(np.ones((9, 1)), np.ones(9))
-threads = [threading.Thread(target=table.total, args=(work,)) for work in (first, second)]
-threads[0].start()
-first_began.wait(60)
-threads[1].start()
-threads[0].join()
-first_ended.set()
-threads[1].join()
-print(before == blas(), before)
-"""
+    def __iter__(self):
+        self.readings += 1
+        yield from self.blocks
 
 
-def test_passes_that_overlap_in_one_process_leave_blas_as_it_was():
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    command = [sys.executable, "-c", OVERLAPPING]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.startswith("True"), done.stdout
+def test_a_stream_is_looked_at_once_and_then_read_once_a_pass():
+    stream = Stream([(X[:700], Z[:700]), (X[:0], Z[:0]), (X[700:], Z[700:])])
+    batches = Batches(stream)
+    assert stream.readings == 0
+    assert (len(batches), batches.width, batches.flat) == (ROWS, 2, True)
+    assert stream.readings == 1
+    np.testing.assert_array_equal(rows_of(batches)[0], X)
+    assert stream.readings == 2
+    assert not Batches(Stream([(X, np.stack([Z, Z], axis=1))])).flat
+
+
+@pytest.mark.parametrize("kind", [list, Stream])
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ((X[:3, :1], Z[:3]), "x of block 2 has 1 column(s), but that of block 0 has 2; give the same columns"),
+        ((X[:3], X[:3]), "z of block 2 has 2 column(s), but that of block 0 has 1; give the same columns"),
+    ],
+)
+def test_blocks_with_other_columns_are_named(kind, block, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        MODEL.log_evidence(Batches(kind([(X, Z), (X[:0], Z[:0]), block])))
+
+
+@pytest.mark.parametrize("given", [np.zeros((5, 3)), (X, Z), [X], ([[0.0], [1.0]], [2.0, 3.0]), [(X, Z, Z)]])
+def test_what_is_no_pair_is_refused_with_the_right_way(given):
+    message = r"block \d is a (ndarray|list|tuple), but each block is a pair .* as Batches\(\[\(x, z\)\]\)"
+    with pytest.raises(TypeError, match=message):
+        Batches(given)
+    with pytest.raises(TypeError, match=message):
+        len(Batches(Stream(given)))
+
+
+class Failing:
+    """A sum to which nothing can be added."""
+
+    def __add__(self, other):
+        raise ArithmeticError("no sums")
+
+
+def failing(piece):
+    raise ArithmeticError("no work")
+
+
+@pytest.mark.parametrize("work", [failing, lambda piece: Failing()])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_after_an_error_nothing_is_read_any_more_though_the_error_is_kept(tmp_path, monkeypatch, work, threads):
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 100)
+    table = read(write(tmp_path / "a.parquet"))
+    for source in (table, Batches(Stream([(X, Z)] * 20))):
+        with (
+            ThreadpoolController().limit(limits=threads, user_api="blas"),
+            pytest.raises(ArithmeticError) as kept,
+        ):
+            source.total(work)
+        assert kept.value.__traceback__
+        assert "decond-reader" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_file_that_changes_between_passes_is_named(tmp_path):

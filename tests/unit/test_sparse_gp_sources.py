@@ -1,10 +1,12 @@
 """Wherever rows come from, in whatever blocks and order, a `SparseGP` gives the same answer."""
 
+import copy
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from decond import SparseGP, load, save
 from decond.scale import Batches, ParquetTable, Table, sources, surveys
@@ -108,6 +110,21 @@ def test_a_learned_model_takes_up_one_that_reads_like_it(tmp_path):
     assert_same(learned, SparseGP(**known).fit(x, z))
 
 
+@pytest.mark.parametrize("start", ["fit", "partial_fit"])
+@pytest.mark.parametrize("targets", [None, 2])
+def test_a_model_that_comes_from_another_can_be_merged_with_it(start, targets):
+    x, z = problem(300, targets=targets)
+    model = SparseGP(inducing=QUERY[:9], max_iterations=10)
+    here = getattr(model, start)(x[:200], z[:200])
+    there = here.unread()
+    with pytest.raises(NotFittedError):
+        there.predict(QUERY)
+    there.partial_fit(x[200:], z[200:])
+    expected = copy.deepcopy(here).partial_fit(x[200:], z[200:])
+    assert_same(here.merge(there), expected)
+    assert there.posterior_.statistics.count == 100
+
+
 def test_models_that_read_differently_are_not_merged():
     x, z = problem(100)
     one = SparseGP(inducing=QUERY[:5]).partial_fit(x, z)
@@ -118,8 +135,12 @@ def test_models_that_read_differently_are_not_merged():
         SparseGP(inducing=QUERY[:5], noise=0.3).partial_fit(x, z),
         SparseGP(inducing=QUERY[:5]).partial_fit(x, np.stack([z, z], axis=1)),
     ):
-        with pytest.raises(ValueError, match="do not read their rows alike"):
+        with pytest.raises(ValueError, match=r"do not read their rows alike.*gp.unread\(\)"):
             one.merge(other)
+    frames = [pd.DataFrame(x, columns=names) for names in (["a", "b"], ["b", "a"])]
+    named, turned = (SparseGP(inducing=QUERY[:5]).partial_fit(frame, z) for frame in frames)
+    with pytest.raises(ValueError, match=r"has read \['b', 'a'\], this one \['a', 'b'\]"):
+        named.merge(turned)
     with pytest.raises(ValueError, match=r"has read 1 column\(s\), this one 2"):
         one.merge(SparseGP(inducing=QUERY[:5, :1]).partial_fit(x[:, :1], z))
     with pytest.raises(TypeError, match="other is a float"):
@@ -154,6 +175,13 @@ def test_targets_and_columns_stay_what_they_were(files):
         unnamed.partial_fit(Batches([(x, np.stack([z, z], axis=1))]))
     with pytest.raises(ValueError, match="expecting 2 features"):
         unnamed.partial_fit(Batches([(x[:, :1], z)]))
+
+
+def test_rows_without_targets_lead_to_the_sources():
+    x, z = problem(20)
+    for given in ("table.parquet", [(x, z)]):
+        with pytest.raises(TypeError, match=r"there is no y.*ParquetTable.*Batches"):
+            SparseGP().fit(given)
 
 
 def test_bad_values_in_a_block_are_named():

@@ -231,12 +231,26 @@ def test_passes_over_all_rows_raise_the_evidence(toy, monkeypatch):
     assert given.log_marginal_likelihood() < few.log_marginal_likelihood() < all_rows.log_marginal_likelihood()
 
 
-def test_fourier_features_take_the_lengthscales_of_the_sample(toy):
+def test_fourier_features_are_as_good_as_landmarks(toy):
     model = TaskTransformedFeatures(n_features=60, features="fourier").fit(*toy)
     assert isinstance(model.features_x_, RandomFourier)
     assert model.posterior_.weights.shape == (60,)
     landmarks = TaskTransformedFeatures(n_features=60).fit(*toy)
-    np.testing.assert_array_equal(model.features_x_.base.lengthscale, landmarks.features_x_.base.lengthscale)
+    rmse, other = (
+        np.sqrt(np.mean((m.predict(QUERY) - LatentFunctionProblem.f(QUERY)[:, 0]) ** 2)) for m in (model, landmarks)
+    )
+    assert rmse < 1.5 * other
+
+
+def test_fourier_features_learn_what_landmarks_learn_with_very_wide_lengthscales():
+    """Where y is x landmarks learn a lengthscale of y many times wider than the data, of no use to frequencies."""
+    rng = np.random.default_rng(0)
+    x, y_task = rng.uniform(-3, 3, (800, 1)), rng.uniform(-3, 3, (800, 1))
+    z = np.sin(2.0 * y_task[:, 0]) + 0.1 * rng.standard_normal(800)
+    model = TaskTransformedFeatures(n_features=60, features="fourier").fit(x, x, y_task, z)
+    query = np.linspace(-2.8, 2.8, 50)
+    assert np.sqrt(np.mean((model.predict(query[:, None]) - np.sin(2.0 * query)) ** 2)) < 0.08
+    assert 0.08 < model.noise_ < 0.13
 
 
 def test_nothing_is_learned_unless_asked_for(toy):
@@ -316,3 +330,78 @@ def test_what_does_not_fit_is_refused(toy, whole):
     for setting in ("features", "lengthscales"):
         with pytest.raises(ValueError, match=f"{setting} is 'other'"):
             TaskTransformedFeatures(**{setting: "other"}).fit(*toy)
+
+
+def test_the_mediator_has_the_same_columns_everywhere(toy):
+    x, y, y_task, z = toy
+    wide, wide_task = np.column_stack([y, y]), np.column_stack([y_task, y_task])
+    model = TaskTransformedFeatures(*MAPS)
+    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but y has 1"):
+        model.fit(Table(x, y), Table(wide_task, z))
+    with pytest.raises(ValueError, match=r"y_task has 1 column\(s\) but y has 2"):
+        TaskTransformedFeatures(*MAPS).partial_fit(x, wide).partial_fit(None, None, y_task, z)
+    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but y has 1"):
+        TaskTransformedFeatures(*MAPS).partial_fit(None, None, wide_task, z).partial_fit(x, y)
+    with pytest.raises(ValueError, match=r"y has 2 column\(s\) but the model has read 1"):
+        TaskTransformedFeatures(*MAPS).partial_fit(x, y).partial_fit(x, wide)
+    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but the model has read 1"):
+        TaskTransformedFeatures(*MAPS).partial_fit(None, None, y_task, z).partial_fit(None, None, wide_task, z)
+    pairs = TaskTransformedFeatures(*MAPS).partial_fit(x, wide)
+    with pytest.raises(ValueError, match=r"y_task has 1 column\(s\) but y has 2"):
+        pairs.merge(TaskTransformedFeatures(*MAPS).partial_fit(None, None, y_task, z))
+
+
+def test_a_saved_model_remembers_the_columns_of_the_mediator(toy, whole, tmp_path):
+    x, y, y_task, z = toy
+    save(whole, tmp_path / "model.decond")
+    with pytest.raises(ValueError, match=r"y has 2 column\(s\) but the model has read 1"):
+        load(tmp_path / "model.decond").partial_fit(x, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but the model has read 1"):
+        load(tmp_path / "model.decond").partial_fit(None, None, np.column_stack([y_task, y_task]), z)
+
+
+def test_sources_and_arrays_do_not_mix(toy):
+    x, y, y_task, z = toy
+    for given in ((Table(x, y), y_task), (x, Table(y_task, z)), (x, y, Table(y_task, z))):
+        with pytest.raises(TypeError, match=r"sources and arrays are mixed .* two sources, .* or four arrays"):
+            TaskTransformedFeatures(n_features=5).fit(*given)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_targets_whose_variances_have_no_squares_are_refused(toy, unit):
+    x, y, y_task, z = toy
+    with pytest.raises(ValueError, match=r"the deviation of z_task is .* in other units"):
+        TaskTransformedFeatures(n_features=5).fit(x, y, y_task, z * unit)
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1e50])
+def test_targets_in_extreme_units_give_the_same_answer(toy, whole, unit):
+    x, y, y_task, z = toy
+    model = TaskTransformedFeatures(*MAPS).fit(x, y, y_task, z * unit)
+    mean, std = whole.predict(QUERY, return_std=True)
+    assert np.all(np.abs(model.predict(QUERY) / unit - mean) < 0.01 * std)
+
+
+def test_the_mediator_has_the_same_columns_in_the_same_order_everywhere(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = pd.DataFrame(rng.standard_normal((60, 3)), columns=["x", "p", "q"])
+    task = pd.DataFrame(rng.standard_normal((60, 3)), columns=["p", "q", "z"])
+    pairs.to_parquet(tmp_path / "pairs.parquet")
+    task.to_parquet(tmp_path / "task.parquet")
+    first = ParquetTable(tmp_path / "pairs.parquet", x="x", z=["p", "q"])
+    turned = ParquetTable(tmp_path / "task.parquet", x=["q", "p"], z="z")
+    model = TaskTransformedFeatures(n_features=5, optimize=False)
+    with pytest.raises(ValueError, match=r"\['q', 'p'\] here and \['p', 'q'\] elsewhere"):
+        model.fit(first, turned)
+    model.partial_fit(pairs[["x"]], pairs[["p", "q"]])
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        model.partial_fit(None, None, task[["q", "p"]], task["z"])
+    model.partial_fit(None, None, task[["p", "q"]], task["z"])
+    save(model, tmp_path / "model.decond")
+    loaded = load(tmp_path / "model.decond")
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        loaded.partial_fit(None, None, task[["q", "p"]], task["z"])
+    maps = (model.features_x_, model.features_y_)
+    other = TaskTransformedFeatures(*maps, optimize=False).partial_fit(pairs[["x"]], pairs[["q", "p"]])
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        model.merge(other)

@@ -152,7 +152,7 @@ def _check_options(request: Request) -> None:
             "--workers and --cluster exclude each other: workers on this machine, or those of a cluster."
         )
     for option, value in idle.items():
-        if value:
+        if value not in (None, False, []):
             raise TableError(
                 f"{option} has no meaning {'with' if request.sparse else 'without'} --sparse; leave it out."
             )

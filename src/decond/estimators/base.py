@@ -62,6 +62,16 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return {"n_features_in": self.n_features_in_, "feature_names_in": None if names is None else list(names)}
 
+    def _check_same_columns(self, other: "IndirectRegressor") -> None:
+        """Raise unless another model has read the same columns, in the same order."""
+        mine, theirs = (model._fitted_columns() for model in (self, other))
+        if mine != theirs:
+            words = [state["feature_names_in"] or f"{state['n_features_in']} column(s)" for state in (theirs, mine)]
+            raise ValueError(
+                f"the other model has read {words[0]}, this one {words[1]}; merge models of the same columns, in the "
+                "same order."
+            )
+
     def _restore_columns(self, state: dict[str, Any]) -> None:
         self.n_features_in_ = state["n_features_in"]
         if state["feature_names_in"] is not None:

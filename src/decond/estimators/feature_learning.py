@@ -141,13 +141,36 @@ class FeatureLearner(NamedTuple):
         columns = len(reading.task.origin)
         start = self._start(sides, reading.sums(np.zeros(columns), np.ones(columns)))
         first = _search(start, sides, sample, ITERATIONS, progress)
-        sides = self._with_learned(sides, first)
+        if self.features == "fourier":
+            first = self._in_frequencies(start, sides, first, sample, progress)
+        sides = _having_learned(sides, first)
         if tables is None:
             return sides, first
-        model = first.model.replace(features_x=sides[0].features, features_y=sides[1].features)
-        last = _search(start._replace(model=model), sides, tables, self.full_iterations, progress)
-        evaluations = first.evaluations + last.evaluations
-        return self._with_learned(sides, last), dataclasses.replace(last, evaluations=evaluations)
+        last = _search(start._replace(model=first.model), sides, tables, self.full_iterations, progress)
+        return _having_learned(sides, last), dataclasses.replace(last, **_effort(first, last))
+
+    def _in_frequencies(
+        self, start: Start, sides: tuple[Side, Side], landmarks: FitResult, sample: Tables, progress: Any
+    ) -> FitResult:
+        """Learn again in Fourier features, from what landmarks have taught and from the first lengthscales.
+
+        A learned lengthscale may be far wider than the data, so that the kernel has little but slow frequencies.
+        Landmarks still see its small differences, a few random frequencies do not. The better of both is kept.
+        """
+        searches = [
+            _search(start._replace(model=self._turned(sides, model)), sides, sample, ITERATIONS, progress)
+            for model in (landmarks.model, start.model)
+        ]
+        best = max(searches, key=lambda found: max(found.starts))
+        return dataclasses.replace(best, **_effort(landmarks, *searches))
+
+    def _turned(self, sides: tuple[Side, Side], model: FeatureModel) -> FeatureModel:
+        """Return the model with Fourier features of the same kernels, where these are learned."""
+        x, y = (
+            self._fourier(features.base, which) if side.free else features
+            for which, (side, features) in enumerate(zip(sides, (model.features_x, model.features_y), strict=True))
+        )
+        return model.replace(features_x=x, features_y=y)
 
     def learn_amplitudes(self, reading: FeatureReading, sums: Sums) -> tuple[FeatureModel, FitResult | None]:
         """Return the model with noise and variances learned from sums, or as given."""
@@ -165,7 +188,7 @@ class FeatureLearner(NamedTuple):
     def _side(self, kernel: Any, rows: Any, which: int, learning: bool) -> Side:
         """Return the features of one kernel, with the ranges and hyperpriors of what is learned of it.
 
-        Lengthscales are learned in Nyström features, in which the evidence is nearly that of the kernel itself.
+        Learning begins in Nyström features, in which the evidence is nearly that of the kernel itself.
         """
         if isinstance(kernel, FeatureKernel):
             return Side(kernel.features, kernel.variance, free=False)
@@ -183,16 +206,6 @@ class FeatureLearner(NamedTuple):
 
     def _fourier(self, kernel: Kernel, which: int) -> RandomFourier:
         return RandomFourier(kernel, -(-self.n_features // 2), self.seed + which)
-
-    def _with_learned(self, sides: tuple[Side, Side], found: FitResult) -> tuple[Side, Side]:
-        """Return the sides with learned features, of the kind that was asked for."""
-        learned = []
-        for which, features in enumerate((found.model.features_x, found.model.features_y)):
-            turned = sides[which].free and self.features == "fourier"
-            learned.append(
-                sides[which]._replace(features=self._fourier(features.base, which) if turned else features)
-            )
-        return learned[0], learned[1]
 
     def _start(self, sides: tuple[Side, Side], sums: Sums) -> Start:
         """Return the model with noise and variances as given, or where they are expected from the sums.
@@ -222,6 +235,17 @@ def _search(start: Start, sides: tuple[Side, Side], tables: Tables, iterations: 
         progress=progress,
         quiet=list(start.model.values()),
     )
+
+
+def _having_learned(sides: tuple[Side, Side], found: FitResult) -> tuple[Side, Side]:
+    """Return the sides with learned features."""
+    x, y = sides
+    return x._replace(features=found.model.features_x), y._replace(features=found.model.features_y)
+
+
+def _effort(*searches: FitResult) -> dict[str, int]:
+    """Return what several searches took together."""
+    return {name: sum(getattr(found, name) for found in searches) for name in ("evaluations", "failures")}
 
 
 def joined(lengthscales: FitResult | None, amplitudes: FitResult | None) -> FitResult | None:

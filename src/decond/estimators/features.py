@@ -18,6 +18,9 @@ from decond.scale.cluster import as_cluster_source
 __all__ = ["TaskTransformedFeatures"]
 
 FEATURES = ("nystrom", "fourier")
+DEVIATIONS = (1e-60, 1e60)
+"""Targets within these have squares of variances that are numbers."""
+
 LENGTHSCALES = ("subsample", "passes", "given")
 
 
@@ -28,7 +31,8 @@ class TaskTransformedFeatures(IndirectRegressor):
     Each table is read once for its sums, and a fitted model keeps these and no row. The noise σ and the prior
     variances of both functions are learned from the sums. As in the paper the noise of the pairs is tied to that of
     the targets. Error bars are the posterior's at the learned hyperparameters: for tables of a few hundred rows
-    `TaskTransformedGP` has better ones. Both x and y are numbers.
+    `TaskTransformedGP` has better ones. Both x and y are numbers. Sums round: where a tiny noise would let that be
+    seen in predictions, there is a warning.
 
     Parameters:
         kernel_x, kernel_y: covariances of f and of the mediating function, in the units of the data; None is
@@ -89,6 +93,7 @@ class TaskTransformedFeatures(IndirectRegressor):
         called with the number of evaluations and the best objective so far.
         """
         self._check_settings()
+        self._mediator_names = None
         tables = self._tables((x, y, y_task, z_task), client, first=True)
         if tables.pairs is None or tables.task is None:
             raise ValueError("fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.")
@@ -112,7 +117,7 @@ class TaskTransformedFeatures(IndirectRegressor):
         """
         self._check_settings()
         first = not self.__sklearn_is_fitted__()
-        tables = self._tables((x, y, y_task, z_task), client, first=not hasattr(self, "n_features_in_"))
+        tables = self._tables((x, y, y_task, z_task), client, first=first or not hasattr(self, "n_features_in_"))
         if first:
             self._lengthscales = None
             sides, _ = self._learner().choose(*tables, learning=False)
@@ -138,14 +143,12 @@ class TaskTransformedFeatures(IndirectRegressor):
                 f"other is a {type(other).__name__}; a fitted TaskTransformedFeatures can take up another one only."
             )
         check_is_fitted(other)
-        columns = [getattr(model, "n_features_in_", None) for model in (self, other)]
-        if None not in columns and columns[0] != columns[1]:
-            raise ValueError(
-                f"the other model has read {columns[1]} column(s) of x, this one {columns[0]}; merge models of the "
-                "same columns."
-            )
+        known = [hasattr(model, "n_features_in_") for model in (self, other)]
+        if all(known):
+            self._check_same_columns(other)
+        self._check_same_mediators([self._mediator_names, other._mediator_names])
         self._take(self._reading.merged(other._reading))
-        if columns[0] is None and columns[1] is not None:
+        if not known[0] and known[1]:
             self._restore_columns(other._fitted_columns())
         return self
 
@@ -224,9 +227,8 @@ class TaskTransformedFeatures(IndirectRegressor):
     def _tables(self, given: tuple[Any, ...], client: Any, first: bool) -> "_Given":
         """Return the tables that were given, as sources; the first pairs say what columns x has."""
         x, y, y_task, z_task = given
-        if isinstance(x, Source) or isinstance(y, Source):
-            if y_task is not None or z_task is not None:
-                raise ValueError("sources have their own targets: give two, pairs (x, y) and task (y, z), or None.")
+        if any(isinstance(table, Source) for table in given):
+            _check_sources(given)
             tables = self._with_columns(_Given(x, y), first)
         elif hasattr(x, "__dask_graph__") or hasattr(y_task, "__dask_graph__"):
             pairs = None if x is None else as_cluster_source(x, y, client)
@@ -234,6 +236,7 @@ class TaskTransformedFeatures(IndirectRegressor):
             tables = self._with_columns(_Given(pairs, task), first)
         else:
             tables = self._checked(x, y, y_task, z_task, first)
+        self._check_mediators(given, tables)
         if client is None:
             return tables
         return _Given(*(None if table is None else as_cluster_source(table, client=client) for table in tables))
@@ -256,6 +259,24 @@ class TaskTransformedFeatures(IndirectRegressor):
             y_task = as_rows(y_task, "y_task")
             task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
         return _Given(pairs, task)
+
+    def _check_mediators(self, given: tuple[Any, ...], tables: "_Given") -> None:
+        """Raise unless the mediator has the same columns in the same order wherever its columns have names."""
+        names = [
+            None if tables.pairs is None else tables.pairs.target_names or getattr(given[1], "columns", None),
+            None if tables.task is None else tables.task.names or getattr(given[2], "columns", None),
+        ]
+        self._check_same_mediators([getattr(self, "_mediator_names", None), *names])
+
+    def _check_same_mediators(self, names: list[Any]) -> None:
+        known = [list(found) for found in names if found is not None]
+        for other in known[1:]:
+            if other != known[0]:
+                raise ValueError(
+                    f"the mediator has the columns {other} here and {known[0]} elsewhere; it links the two tables, "
+                    "so both need the same columns in the same order."
+                )
+        self._mediator_names = known[0] if known else None
 
     def _with_columns(self, tables: "_Given", first: bool) -> "_Given":
         """Return the sources, with the columns of x remembered or checked."""
@@ -316,9 +337,15 @@ class TaskTransformedFeatures(IndirectRegressor):
 
     def _scale(self, squares: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the units of the target columns: their own where there are several and something is learned."""
-        if len(squares) == 1 or not self.optimize:
-            return np.ones(len(squares))
-        return np.array([deviation(*pair) for pair in zip(squares, means, strict=True)])
+        units = np.array([deviation(*pair) for pair in zip(squares, means, strict=True)])
+        if len(squares) > 1 and self.optimize:
+            return units
+        if not np.all((units > DEVIATIONS[0]) & (units < DEVIATIONS[1])):
+            raise ValueError(
+                f"the deviation of z_task is {units.min():.1e}; float64 cannot hold the squares of such "
+                "variances. Give the targets in other units, in which they are nearer to one."
+            )
+        return np.ones(len(squares))
 
     def _in_shape(self, values: np.ndarray) -> Any:
         return float(values[0]) if self._reading.flat else values
@@ -332,6 +359,7 @@ class TaskTransformedFeatures(IndirectRegressor):
         result = settled.result
         return {
             **self._fitted_columns(),
+            "mediator_names": self._mediator_names,
             "reading": self._reading.state(),
             "model": settled.posterior.model,
             "offset": settled.offset,
@@ -342,6 +370,7 @@ class TaskTransformedFeatures(IndirectRegressor):
     def _restore(self, state: dict[str, Any]) -> None:
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
+        self._mediator_names = state["mediator_names"]
         self._take(FeatureReading.from_state(state["reading"]))
         result, summary = None, state["fit_result"]
         if summary is not None:
@@ -351,6 +380,18 @@ class TaskTransformedFeatures(IndirectRegressor):
         sums = self._reading.sums(state["offset"], state["scale"])
         posterior = state["model"].condition(sums, self.n_features_in_, self._reading.flat)
         self._settled = _Settled(posterior, state["offset"], state["scale"], result)
+
+
+def _check_sources(given: tuple[Any, ...]) -> None:
+    """Raise unless they are two sources, of which either may be missing, and nothing else."""
+    kinds = ", ".join(type(table).__name__ for table in given if table is not None)
+    if not all(table is None or isinstance(table, Source) for table in given[:2]):
+        raise TypeError(
+            f"sources and arrays are mixed ({kinds}). Give two sources, pairs (x, y) and task (y, z), or four arrays "
+            "x, y, y_task, z_task; Table(rows, targets) makes a source of two arrays."
+        )
+    if given[2] is not None or given[3] is not None:
+        raise ValueError("sources have their own targets: give two, pairs (x, y) and task (y, z), or None.")
 
 
 class _Given(NamedTuple):

@@ -1,9 +1,11 @@
 """One large table: a sparse Gaussian process with learned inducing points, whose fit holds sums instead of rows."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.checks import as_count, as_number, as_rows, check_choice
@@ -111,29 +113,34 @@ class SparseGP(IndirectRegressor):
         chosen from the first rows, whatever these are. Without a given kernel, lengthscales come from the inducing
         points, and variance and noise follow the targets.
         """
-        first = not hasattr(self, "posterior_")
+        first = not hasattr(self, "_reading")
         source = self._source(X, y, client, first)
         reading = self._as_given(survey(source, self.seed)) if first else self._reading
         return self._conclude(reading.having_read(source), None if first else self.fit_result_)
 
-    def merge(self, other: "SparseGP") -> Self:
-        """Add the rows that another model has read, which has the same kernel, noise and inducing points.
+    def unread(self) -> Self:
+        """Return a model like this one, with all that was learned, that has read no rows: for rows elsewhere.
 
         >>> rng = np.random.default_rng(0)
-        >>> x, points = rng.uniform(0, 6, (500, 1)), np.linspace(0, 6, 10)
-        >>> monday, tuesday = (SparseGP(inducing=points).partial_fit(d, np.sin(d[:, 0])) for d in (x[:300], x[300:]))
-        >>> monday.merge(tuesday).posterior_
+        >>> x = rng.uniform(0, 6, (500, 1))
+        >>> here = SparseGP(n_inducing=10).fit(x[:300], np.sin(x[:300, 0]))
+        >>> there = here.unread().partial_fit(x[300:], np.sin(x[300:, 0]))
+        >>> here.merge(there).posterior_
         ConditionalMeanPosterior(10 inducing points, 500 rows, ...)
         """
+        check_is_fitted(self)
+        other = clone(self)
+        other._restore_columns(self._fitted_columns())
+        other._reading, other.fit_result_ = dataclasses.replace(self._reading, sums=None), self.fit_result_
+        return other
+
+    def merge(self, other: "SparseGP") -> Self:
+        """Add the rows that another model has read, with the same kernel, noise and inducing points: see `unread`."""
         check_is_fitted(self)
         if not isinstance(other, SparseGP):
             raise TypeError(f"other is a {type(other).__name__}; a fitted SparseGP can take up another one only.")
         check_is_fitted(other)
-        if self.n_features_in_ != other.n_features_in_:
-            raise ValueError(
-                f"the other model has read {other.n_features_in_} column(s), this one {self.n_features_in_}; merge "
-                "models of the same columns."
-            )
+        self._check_same_columns(other)
         return self._conclude(self._reading.merged(other._reading), self.fit_result_)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
@@ -168,14 +175,23 @@ class SparseGP(IndirectRegressor):
         columns = np.empty((0, source.width)) if source.names is None else pd.DataFrame(columns=list(source.names))
         validate_data(self, columns, reset=first, skip_check_array=True)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether any rows were read."""
+        return hasattr(self, "posterior_")
+
     def _known_columns(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
         return validate_data(self, x, reset=False, dtype=np.float64)
 
     def _source(self, X: Any, y: Any, client: Any, first: bool) -> Source:
         """Return the rows to read, checked; the first ones say what columns there are."""
-        if hasattr(X, "__dask_graph__"):
+        if hasattr(X, "__dask_graph__") or hasattr(y, "__dask_graph__"):
             X, y = as_cluster_source(X, y, client), None
+        if y is None and isinstance(X, str | Path | list | tuple):
+            raise TypeError(
+                f"X is a {type(X).__name__} and there is no y. Give rows and targets, or a source that has both: "
+                "ParquetTable(paths, x=[...], z=...) for files, Batches([(rows, targets), ...]) for blocks."
+            )
         if isinstance(X, Source):
             if y is not None:
                 raise ValueError(f"X is a {type(X).__name__}, which has its own targets; leave y out.")

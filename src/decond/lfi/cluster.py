@@ -13,6 +13,7 @@ from typing import Any
 
 from decond.lfi.execution import Result, described
 from decond.lfi.work import CRASHED, SimulationError, Task, Work
+from decond.scale import cluster as workers
 
 __all__ = ["Cluster"]
 
@@ -24,6 +25,11 @@ GROUP_MOST = 100
 
 LOOK = 1.0
 """Seconds between two looks at how large the cluster is."""
+
+_DESERTED = (
+    "the Dask cluster has had no worker for {:.0f} s: they are gone, or paused because their memory is full. "
+    "A store keeps what had finished; add workers (dask worker ADDRESS), and the same call goes on."
+)
 
 Rows = tuple[list[int], list[Result]]
 
@@ -50,23 +56,23 @@ class Cluster:
         self._looked = float("-inf")
         self._size = 1
         self._running: set[Any] = set()
+        self._arriving: Any = None
 
     def results(self, tasks: Iterator[Task]) -> Generator[Rows, None, None]:
         """Yield the rows and the results of tasks as they finish; what still runs at the end is given up."""
-        from distributed import as_completed
-
         packed = pickle.dumps(self._work)
         self._threads = self._backend.effective_n_jobs(-1)  # waits a while for the first worker
-        arriving = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         try:
             with self._backend.retrieval_context():
                 simulator = self._sent(packed)
-                self._fill(tasks, simulator, arriving)
-                for future, answer in arriving:
+                self._arriving = self._tracked()
+                self._fill(tasks, simulator)
+                while self._running:
+                    future, answer = self._next()
                     self._running.discard(future)
                     found = _checked(future, answer)
                     self._adapt(found)
-                    self._fill(tasks, simulator, arriving)
+                    self._fill(tasks, simulator)
                     yield from found
         except OSError as error:
             raise SimulationError(_lost(error)) from error
@@ -80,14 +86,32 @@ class Cluster:
             warnings.filterwarnings("ignore", "Sending large graph")  # it is sent once
             return self._client.submit(bytes, packed, key=f"simulator-{self._work.token}", **self._options)
 
-    def _fill(self, tasks: Iterator[Task], simulator: Any, arriving: Any) -> None:
+    def _tracked(self) -> Any:
+        """Return an iterator over the groups that are out, as they finish; it stops waiting after a while."""
+        from distributed import as_completed
+
+        options = {"with_results": True, "raise_errors": False, "timeout": workers.PATIENCE}
+        return as_completed(self._running, loop=self._client.loop, **options)
+
+    def _next(self) -> tuple[Any, Any]:
+        """Return the next group that finishes, with its answer; raise if there are no workers any more."""
+        vigil = workers.Vigil(self._client)
+        while True:
+            try:
+                return next(self._arriving)
+            except TimeoutError:
+                if vigil.abandoned():
+                    raise SimulationError(_DESERTED.format(workers.PATIENCE)) from None
+                self._arriving = self._tracked()
+
+    def _fill(self, tasks: Iterator[Task], simulator: Any) -> None:
         """Send tasks until the cluster has enough."""
         room = self._room()
         while len(self._running) < room and (group := list(itertools.islice(tasks, self._size))):
             key = f"simulate-{self._work.token}-{group[0][0][0]}"
             future = self._client.submit(_launcher(), simulator, group, key=key, **self._options)
             self._running.add(future)
-            arriving.add(future)
+            self._arriving.add(future)
 
     def _room(self) -> int:
         """Return how many groups may be out: if the number is not limited, also one for each thread to go on with."""

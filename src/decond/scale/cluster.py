@@ -5,6 +5,7 @@ Dask is an optional extra, ``pip install "decond[dask]"``; it is imported when a
 
 import abc
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, NamedTuple, Self
@@ -14,6 +15,7 @@ from decond.scale.sources import (
     FAN_IN,
     NO_ROWS,
     Block,
+    Part,
     PartedSource,
     Source,
     Sum,
@@ -24,10 +26,12 @@ from decond.scale.sources import (
     share_rows,
 )
 
-__all__ = ["ClusterError", "DaskTable", "OnCluster", "as_cluster_source", "cluster_of", "connect"]
+__all__ = ["ClusterError", "DaskTable", "OnCluster", "Vigil", "as_cluster_source", "cluster_of", "connect"]
 
 PATIENCE = 60.0
-"""Seconds without any worker at work, twice in a row, before giving up."""
+"""Seconds between two looks for workers, while nothing arrives: without any at two of them in a row, give up."""
+
+MORE_MEMORY = "give workers more of it or fewer threads each, or cut the table into smaller row groups or blocks."
 
 TIMEOUT = 20.0
 """Seconds to wait for a scheduler that does not answer."""
@@ -35,6 +39,23 @@ TIMEOUT = 20.0
 
 class ClusterError(RuntimeError):
     """The cluster could not finish its work; the message says why and what to do."""
+
+
+class Vigil:
+    """Looks whether a cluster still has workers, every `PATIENCE` seconds in which nothing arrives from it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._without = 0
+
+    def abandoned(self) -> bool:
+        """Look, and tell whether no worker was running now nor at the look before."""
+
+        def running(dask_scheduler: Any = None) -> int:  # local, so that it is sent by value
+            return len(dask_scheduler.running)
+
+        self._without = 0 if self._client.run_on_scheduler(running) else self._without + 1
+        return self._without > 1
 
 
 class _Share(NamedTuple):
@@ -80,7 +101,7 @@ class _ClusterSource(Source):
             carried = self._submit(_itself, work)
             height = share_rows(len(self))
             sums = [
-                self._submit(part_total, carried, share.part, share.start, height, priority=1) for share in shares
+                self._submit(_share_total, carried, share.part, share.start, height, priority=1) for share in shares
             ]
         names = {future.key: share.name for future, share in zip(sums, shares, strict=True)}
         names |= {share.part.key: share.name for share in shares if hasattr(share.part, "key")}
@@ -110,6 +131,9 @@ class OnCluster(_ClusterSource):
     the workers need to find the files under the same paths. Parts that hold their rows travel to the workers once;
     the scheduler keeps a copy, for a worker may die. They are released by `close`, or at the end of a ``with`` block.
 
+    Row groups of 10⁵ to 10⁶ rows are best in Parquet files: one that is larger than a share of the table
+    (`share_rows`) is decoded again by every share that lies in it.
+
     >>> from dask.distributed import Client
     >>> from decond.scale import Table
     >>> with Client(processes=False, dashboard_address="127.0.0.1:0") as client:
@@ -125,7 +149,7 @@ class OnCluster(_ClusterSource):
                 "ParquetTable, and standardize it afterwards."
             )
         self.source, self.client = source, _usable(client)
-        self.names, self.flat = source.names, source.flat
+        self.names, self.target_names, self.flat = source.names, source.target_names, source.flat
         self._placed: list[_Share] | None = None
 
     @property
@@ -174,7 +198,7 @@ class DaskTable(_ClusterSource):
 
     def __init__(self, x: Any, z: Any, client: Any = None) -> None:
         self.client = _usable(client)
-        self.names = [str(name) for name in x.columns] if hasattr(x, "columns") else None
+        self.names, self.target_names = _names(x), _names(z)
         rows, targets = _as_array(x, "x", self.client), _as_array(z, "z", self.client)
         if len(rows) != len(targets):
             raise ValueError(
@@ -216,7 +240,7 @@ def cluster_of(workers: int) -> Iterator[Any]:
     distributed = _distributed()
     options = {"n_workers": as_count(workers, "workers"), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with (
-        distributed.LocalCluster(**options, silence_logs="ERROR") as cluster,
+        distributed.LocalCluster(**options, silence_logs="CRITICAL") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -226,6 +250,8 @@ def cluster_of(workers: int) -> Iterator[Any]:
 def connect(address: str) -> Iterator[Any]:
     """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``; yields the client."""
     distributed = _distributed()
+    if not re.fullmatch(r"(\w+://)?[^:/]+:\d+|\w+://.+:\d+", address):
+        raise ClusterError(f"{address!r} is no address of a Dask scheduler; give tcp://HOST:PORT.")
     try:
         client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -308,6 +334,12 @@ def _as_array(collection: Any, name: str, client: Any) -> Any:
     return collection.rechunk({1: -1}) if collection.ndim > 1 else collection
 
 
+def _names(frame: Any) -> list[str] | None:
+    """Return the names of columns; as in scikit-learn, only if all of them are text."""
+    names = list(getattr(frame, "columns", []))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def _first_column(array: Any) -> Any:
     """Return the blocks of an array, one for each chunk of rows."""
     blocks = array.to_delayed()
@@ -328,15 +360,14 @@ def _check_numbers(frame: Any, name: str) -> None:
 def _awaited(future: Any, client: Any, names: dict[str, str]) -> Any:
     """Return the result of a future; raise if the cluster cannot give one any more."""
     distributed = _distributed()
-    idle = 0
+    vigil = Vigil(client)
     while True:
         try:
             return future.result(timeout=PATIENCE)
         except TimeoutError:
             if future.status == "error":
                 raise
-            idle = idle + 1 if not client.run_on_scheduler(_running) else 0
-            if idle > 1:
+            if vigil.abandoned():
                 raise ClusterError(
                     f"no worker of {_place(client)} has taken any work for {PATIENCE:.0f} s: they are gone, or "
                     "paused because their memory is full. Look at their logs, and give them more memory."
@@ -350,22 +381,29 @@ def _awaited(future: Any, client: Any, names: dict[str, str]) -> Any:
             ) from error
 
 
+def _share_total(work: Work[Sum], part: Part, start: int, height: int) -> Sum:
+    """Return the sum over a share; if memory does not suffice, the message says where."""
+    try:
+        return part_total(work, part, start, height)
+    except MemoryError as error:
+        address = _distributed().get_worker().address
+        raise ClusterError(
+            f"the worker {address} has not enough memory for its share of {part.name} ({error}): {MORE_MEMORY}"
+        ) from error
+
+
 def _killed(error: Any, names: dict[str, str]) -> str:
     worker = error.last_worker
     where = names.get(error.task, "sums of other workers")
     return (
         f"{error.allowed_failures + 1} worker(s) died over {where}, the last of them {worker.address} with "
         f"{worker.memory_limit / 1e9:.2g} GB of memory for {worker.nthreads} thread(s). Most likely it ran out of "
-        "memory: give workers more of it or fewer threads each, or cut the table into smaller row groups or blocks."
+        f"memory: {MORE_MEMORY}"
     )
 
 
 def _place(client: Any) -> str:
     return f"the cluster at {client.scheduler.address if client.scheduler else 'an unknown address'}"
-
-
-def _running(dask_scheduler: Any = None) -> int:
-    return len(dask_scheduler.running)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.autodiff import fill_gram, rows_pullback
+from decond.autodiff import gram_above, rows_pullback
 from decond.kernels.base import Kernel
 from decond.kernels.composite import Scaled
 from decond.linalg import multiply
@@ -56,8 +56,9 @@ def log_evidence_and_gradient(
 ) -> tuple[float, Gradient]:
     """Return log p(z) and its gradient: both passes.
 
-    P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. The
-    misfit is summed in the second pass, from residuals: as a difference of sums it would lose its digits.
+    P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. What the
+    rows add to the slope of an amplitude is Σ L̃∘L̃_bar = 2 Σ K̃∘K̃_bar, since both make up WᵀK̃W. The misfit is summed
+    in the second pass, from residuals: as a difference of sums it would lose its digits.
     """
     calm = functools.partial(between_passes, len(inducing))
     with calm():
@@ -72,9 +73,11 @@ def log_evidence_and_gradient(
         turned = multiply(head.prior, adjoints.bridged)
         ridge_bar = -whitening.unwhitened(turned + turned.T)
         gram_bar = whitening.unwhitened(adjoints.bridged) + ridge_bar
-        among_points = _Grams(kernel, inducing, many=False)
-        within, moved = among_points.pullback(inducing, kernel.gram(inducing, inducing), gram_bar)
-    parameters = {path: bar + within[path] for path, bar in slopes.parameters.items()}
+        within, moved = _Grams(kernel, inducing, many=False).pullback(inducing, gram_bar)
+        parameters = {path: bar + within[path] for path, bar in slopes.parameters.items()}
+        if isinstance(kernel, Scaled):
+            scaling = 2.0 * (head.prior * adjoints.bridged).sum() + (kernel.gram(inducing, inducing) * gram_bar).sum()
+            parameters["variance"] = scaling / kernel.variance
     noise_bar = 0.5 * (slopes.squares - statistics.targets * adjoints.trace_inverse)
     value = head.log_density(ridges.noise**2 * slopes.squares)
     return value, Gradient(parameters, slopes.points + 2.0 * moved, noise_bar, float(np.trace(ridge_bar)))
@@ -119,7 +122,7 @@ class _SecondPass:
         n = len(self.grams.inducing)
         stack = self.grams.stack(piece)
         bar = self.coefficients.apply(stack, _SCRATCH.workspace)
-        parameters, points = self.grams.pullback(piece.rows, stack[:n], bar[:n])
+        parameters, points = self.grams.pullback(piece.rows, bar[:n])
         return _Slopes(parameters, points, float((bar[n:] ** 2).sum()))
 
 
@@ -145,25 +148,19 @@ class _Grams:
         return (256 if n <= 256 else 512), 256
 
     def stack(self, piece: Piece) -> np.ndarray:
-        """Return the stack [k(u, rows); zᵀ; 1ᵀ], in memory of the thread."""
-        n, (_, rows, z) = len(self.inducing), piece
-        stack = _SCRATCH.workspace.array("stack", (n + z.shape[1] + 1, len(rows)))
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ]."""
+        rows, below = piece.rows, np.concatenate([piece.targets.T, np.ones((1, len(piece.rows)))])
         if self.many:
-            fill_gram(self.kernel, self.inducing, rows, stack[:n], self.tile)
-        else:
-            stack[:n] = self.kernel.gram(self.inducing, rows)
-        stack[n:-1], stack[-1] = z.T, 1.0
-        return stack
+            return gram_above(self.kernel, self.inducing, rows, below, sources.HEIGHT)
+        return np.concatenate([self.kernel.gram(self.inducing, rows), below])
 
-    def pullback(self, rows: np.ndarray, gram: np.ndarray, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-        """Carry an adjoint on to parameters and points; past the amplitude by hand, which takes a third less time."""
+    def pullback(self, rows: np.ndarray, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+        """Carry an adjoint on to parameters and points, but not to an amplitude: its slope is known without rows."""
         if not isinstance(self.kernel, Scaled):
             return rows_pullback(self.kernel, self.inducing, rows, bar, self.tile)
-        inner, variance = self.kernel.kernel, self.kernel.variance
-        slopes, points = rows_pullback(inner, self.inducing, rows, bar, self.tile)
-        parameters = {f"kernel.{path}": variance * slope for path, slope in slopes.items()}
-        parameters["variance"] = np.vdot(bar, gram) / variance
-        return parameters, variance * points
+        slopes, points = rows_pullback(self.kernel.kernel, self.inducing, rows, bar, self.tile)
+        parameters = {f"kernel.{path}": self.kernel.variance * slope for path, slope in slopes.items()}
+        return parameters, self.kernel.variance * points
 
 
 class _Scratch(threading.local):

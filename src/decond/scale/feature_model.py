@@ -1,5 +1,6 @@
 """The paper's task-transformed Bayesian linear model, as a function of sums over two tables of any length."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,10 +9,11 @@ import numpy as np
 from decond.checks import check_choice
 from decond.features import Nystrom
 from decond.features.base import FeatureMap
-from decond.linalg import multiply
+from decond.linalg import JitterWarning, multiply
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
 from decond.regression import FunctionPrior, Posterior, WeightPrior
 from decond.scale.feature_sums import (
+    PairSums,
     PairsWork,
     SecondPairsWork,
     SecondTaskWork,
@@ -24,9 +26,11 @@ from decond.scale.feature_sums import (
 )
 from decond.scale.head import Head
 from decond.scale.sources import Source
-from decond.scale.statistics import Statistics
 
 __all__ = ["FeatureModel", "FeaturePosterior"]
+
+ROUNDING = 1e-6
+"""Rounding of the sums over pairs, relative to the ridge, beyond which there is a warning."""
 
 BLOCK_ENTRIES = 2**21
 """Entries of features that a prediction holds at a time (16 MB)."""
@@ -41,12 +45,14 @@ class FeatureModel(Parametrized):
     by its mean: C = γ²HᵀH.
 
     The rows are no part of the model. It reads them as sums, once; evidence and posterior are functions of these.
+    Where features are nearly dependent, sums keep fewer digits of predictions the smaller σ is: `condition` warns
+    once 2e-16 |ΨΨᵀ|β²/σ² is beyond 1e-6.
 
     >>> from decond.features import Identity
     >>> from decond.scale import Table
     >>> model = FeatureModel(Identity(), Identity(), noise=0.1)
     >>> pairs, task = Table([1.0, 2.0], [[1.0], [2.0]]), Table([1.0, 2.0], [3.0, 6.0])
-    >>> sums = Sums(model.pair_sums(pairs), model.task_sums(task).about(np.zeros(1), np.ones(1)))
+    >>> sums = Sums(model.pair_sums(pairs).statistics, model.task_sums(task).about(np.zeros(1), np.ones(1)))
     >>> model.condition(sums, columns=1).mean([[1.0]]).round(2)
     array([2.99])
     """
@@ -63,7 +69,7 @@ class FeatureModel(Parametrized):
         check_choice(self.mediator, "mediator", ("full", "map"))
         super().__post_init__()
 
-    def pair_sums(self, pairs: Source) -> Statistics:
+    def pair_sums(self, pairs: Source) -> PairSums:
         """Return the sums over pairs, with rows x and targets y: one pass."""
         return pairs.total(PairsWork(transform_of(self.features_x), transform_of(self.features_y)))
 
@@ -73,7 +79,17 @@ class FeatureModel(Parametrized):
 
     def condition(self, sums: Sums, columns: int, flat: bool = True) -> "FeaturePosterior":
         """Return the posterior of f, a function of so many columns; `flat` if targets came as a flat array."""
-        return FeaturePosterior(self, sums, columns, flat)
+        posterior = FeaturePosterior(self, sums, columns, flat)
+        rounding = np.finfo(float).eps * float(sums.spectrum.values[-1]) * self.variance_y / self.noise**2
+        if rounding > ROUNDING:
+            warnings.warn(
+                f"the noise ({self.noise:.1e}) is so small beside the sums over the pairs, of which {rounding:.0e} "
+                "ridges are rounding, that predictions may show it. Use a larger noise or a smaller variance_y, or "
+                "TaskTransformedGP on some of the rows.",
+                JitterWarning,
+                stacklevel=2,
+            )
+        return posterior
 
     def values(self) -> dict[str, Any]:
         """Return all parameters by path."""
@@ -110,8 +126,8 @@ class FeatureModel(Parametrized):
     def _sums(self, z: Sums | Tables) -> Sums:
         if isinstance(z, Sums):
             return z
-        task = self.task_sums(z.task)
-        return Sums(self.pair_sums(z.pairs), task.about(np.zeros(len(task.origin)), np.ones(len(task.origin))))
+        pairs, task = self.pair_sums(z.pairs), self.task_sums(z.task)
+        return Sums(pairs.statistics, task.about(np.zeros(len(task.origin)), np.ones(len(task.origin))))
 
 
 class _Adjoints(NamedTuple):

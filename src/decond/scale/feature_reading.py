@@ -8,7 +8,7 @@ import numpy as np
 from decond.features.base import FeatureMap
 from decond.parameters import same
 from decond.scale.feature_model import FeatureModel
-from decond.scale.feature_sums import Sums, TaskSums
+from decond.scale.feature_sums import PairSums, Sums, TaskSums
 from decond.scale.sources import Source
 from decond.scale.statistics import Statistics
 
@@ -29,10 +29,12 @@ class FeatureReading:
 
     features_x: FeatureMap
     features_y: FeatureMap
-    pairs: Statistics | None = None
+    pairs: PairSums | None = None
     task: TaskSums | None = None
     flat: bool = True
     """Whether targets came as a flat array."""
+    task_columns: int | None = None
+    """How many columns the mediator of the task rows has."""
 
     @property
     def complete(self) -> bool:
@@ -44,8 +46,10 @@ class FeatureReading:
         reader = FeatureModel(self.features_x, self.features_y)
         found = self
         if pairs is not None:
-            found = replace(found, pairs=_both(found.pairs, reader.pair_sums(pairs)))
+            found = replace(found, pairs=_both(found.pairs, reader.pair_sums(pairs)))._checked()
         if task is not None:
+            _check_columns("y_task", task.width, found.task_columns)
+            found = replace(found, task_columns=task.width)._checked()
             flat = task.flat if found.task is None else found.flat
             found = replace(found, task=_both(found.task, reader.task_sums(task)), flat=flat)
         return found
@@ -58,24 +62,37 @@ class FeatureReading:
                 "features to the other before that reads anything: "
                 "TaskTransformedFeatures(kernel_x=a.features_x_, kernel_y=a.features_y_)."
             )
+        _check_columns("y_task", other.task_columns, self.task_columns)
+        columns = other.task_columns if self.task_columns is None else self.task_columns
         flat = other.flat if self.task is None else self.flat
         pairs, task = _both(self.pairs, other.pairs), _both(self.task, other.task)
-        return replace(self, pairs=pairs, task=task, flat=flat)
+        return replace(self, pairs=pairs, task=task, flat=flat, task_columns=columns)._checked()
+
+    def _checked(self) -> "FeatureReading":
+        """Return it if the mediators of both tables have as many columns, as far as they are known."""
+        if self.pairs is not None and self.task_columns not in (None, self.pairs.columns):
+            raise ValueError(
+                f"y_task has {self.task_columns} column(s) but y has {self.pairs.columns}; the mediator links the "
+                "two tables, so both need the same columns."
+            )
+        return self
 
     def sums(self, offset: np.ndarray, scale: np.ndarray) -> Sums:
         """Return the sums of both tables with targets (z - offset) / scale."""
         assert self.pairs is not None
         assert self.task is not None
-        return Sums(self.pairs, self.task.about(offset, scale))
+        return Sums(self.pairs.statistics, self.task.about(offset, scale))
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        task = self.task
+        pairs, task = self.pairs, self.task
         return {
             "features_x": self.features_x,
             "features_y": self.features_y,
-            "pairs": None if self.pairs is None else {"products": self.pairs.products, "size": self.pairs.size},
-            "task": None if task is None else {"products": task.statistics.products, "size": task.statistics.size},
+            "pairs": None if pairs is None else _plain(pairs.statistics),
+            "columns": None if pairs is None else pairs.columns,
+            "task": None if task is None else _plain(task.statistics),
+            "task_columns": self.task_columns,
             "origin": None if task is None else task.origin,
             "flat": self.flat,
         }
@@ -83,9 +100,21 @@ class FeatureReading:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "FeatureReading":
         """Return the reading that `state` describes."""
-        pairs = None if state["pairs"] is None else Statistics(**state["pairs"])
+        pairs = None if state["pairs"] is None else PairSums(Statistics(**state["pairs"]), state["columns"])
         task = None if state["task"] is None else TaskSums(Statistics(**state["task"]), state["origin"])
-        return cls(state["features_x"], state["features_y"], pairs, task, state["flat"])
+        return cls(state["features_x"], state["features_y"], pairs, task, state["flat"], state["task_columns"])
+
+
+def _check_columns(name: str, given: int | None, read: int | None) -> None:
+    """Raise if rows have other columns than those that were read before."""
+    if given is not None and read is not None and given != read:
+        raise ValueError(
+            f"{name} has {given} column(s) but the model has read {read}; give the same mediator each time."
+        )
+
+
+def _plain(statistics: Statistics) -> dict[str, Any]:
+    return {"products": statistics.products, "size": statistics.size}
 
 
 def _both(one: Any, other: Any) -> Any:

@@ -20,6 +20,7 @@ from decond.scale.sources import Piece, Source
 from decond.scale.statistics import Statistics
 
 __all__ = [
+    "PairSums",
     "PairsWork",
     "SecondPairsWork",
     "SecondTaskWork",
@@ -45,6 +46,23 @@ class Tables(NamedTuple):
 
     pairs: Source
     task: Source
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Statistics of pairs, and how many columns their mediator has: sums of features do not tell."""
+
+    statistics: Statistics
+    columns: int
+
+    def __add__(self, other: "PairSums") -> "PairSums":
+        """Return the sums of both sets of rows."""
+        if self.columns != other.columns:
+            raise ValueError(
+                f"y has {other.columns} column(s) but the model has read {self.columns}; give the same mediator each "
+                "time."
+            )
+        return PairSums(self.statistics + other.statistics, self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +126,11 @@ class Sums:
     def spectrum(self) -> Spectrum:
         """The pairs in the basis that makes every ridge cheap.
 
-        Where an eigenvalue is rounding, so is its column of ΦΨᵀU, whose square is at most λ Σφᵀφ.
+        Where an eigenvalue is rounding, its column of ΦΨᵀU need not be: it is of the order of √λ.
         """
         values, vectors = eigh(self.pairs.gram)
         kept = values > len(values) * np.finfo(float).eps * values[-1]
-        cross = multiply(self.pairs.cross.T, vectors) * kept
+        cross = multiply(self.pairs.cross.T, vectors)
         task = mirrored(self.task.products)
         q = self.task.size
         task[:q] = multiply(vectors.T, task[:q])
@@ -185,15 +203,15 @@ def transform_of(features: FeatureMap) -> Transform:
 
 @dataclass(frozen=True, eq=False)
 class PairsWork:
-    """From a piece of pairs to its statistics."""
+    """From a piece of pairs to its sums."""
 
     features_x: Transform
     features_y: Transform
 
-    def __call__(self, piece: Piece) -> Statistics:
+    def __call__(self, piece: Piece) -> PairSums:
         """Return the statistics of [Ψ; Φ; 1ᵀ]."""
         psi, phi = self.features_y(piece.targets), self.features_x(piece.rows)
-        return Statistics.from_block(_stack(psi, phi), psi.shape[1])
+        return PairSums(Statistics.from_block(_stack(psi, phi), psi.shape[1]), piece.targets.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

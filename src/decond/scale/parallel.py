@@ -11,20 +11,20 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["Workspace", "ahead", "between_passes", "in_order"]
+from decond.threads import one_blas_thread
+
+__all__ = ["Workspace", "ahead", "between_passes", "closing", "in_order"]
 
 LARGE = 1024
 """Side from which a matrix is worth the threads of BLAS between two passes."""
 
-_ONE_AT_A_TIME = threading.Lock()
-"""Held while BLAS is looked at and limited."""
+Items = TypeVar("Items", bound=Iterable[Any])
 
 
 def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -35,17 +35,39 @@ def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[A
     >>> list(in_order(abs, [-1, -2]))
     [1, 2]
     """
-    with _one_blas_thread() as threads:
+    with one_blas_thread() as threads, closing(items):
         if threads == 1:
             yield from map(function, items)
             return
         pool, waiting = _pool(threads), deque[Future[Any]]()
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > threads:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+@contextlib.contextmanager
+def closing(items: Items) -> Iterator[Items]:
+    """Yield the items, and close them at the end if they are a generator: also where an error keeps it alive.
+
+    >>> numbers = (number for number in [1, 2])
+    >>> with closing(numbers):
+    ...     next(numbers)
+    1
+    >>> list(numbers)
+    []
+    """
+    try:
+        yield items
+    finally:
+        if isinstance(items, Generator):
+            items.close()
 
 
 def between_passes(size: int) -> contextlib.AbstractContextManager[Any]:
@@ -56,7 +78,7 @@ def between_passes(size: int) -> contextlib.AbstractContextManager[Any]:
     >>> with between_passes(3):
     ...     product = np.eye(3) @ np.eye(3)
     """
-    return contextlib.nullcontext() if size >= LARGE else _one_blas_thread()
+    return contextlib.nullcontext() if size >= LARGE else one_blas_thread()
 
 
 def ahead(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
@@ -118,25 +140,6 @@ class Workspace:
             start = -raw.ctypes.data // 8 % 8
             found = self._arrays[name] = raw[start : start + shape[0] * shape[1]].reshape(shape)
         return found
-
-
-@contextlib.contextmanager
-def _one_blas_thread() -> Iterator[int]:
-    """Keep BLAS on one thread, and yield the number that it had."""
-    with _ONE_AT_A_TIME:  # a second one beside it stays on its thread, and leaves BLAS to the first
-        threads = _threads()
-        limit = _blas().limit(limits=1) if threads > 1 else contextlib.nullcontext()
-    with limit:
-        yield threads
-
-
-@functools.cache
-def _blas() -> Any:
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _threads() -> int:
-    return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 @functools.cache

@@ -42,6 +42,9 @@ class ParquetTable(PartedSource):
     Pages with checksums (``write_page_checksum=True`` in pyarrow) are verified; without them, damage that leaves
     numbers readable cannot be noticed.
 
+    Row groups of 10⁵ to 10⁶ rows are best. On a cluster, one that is larger than a share of the table (`share_rows`)
+    is decoded again by every share that lies in it.
+
     Parameters:
         paths: a file, a folder (with all below it), a pattern such as ``"2024/*.parquet"``, or a list of these.
         x: the columns of the rows, in this order.
@@ -60,6 +63,7 @@ class ParquetTable(PartedSource):
     def __init__(self, paths: Any, x: Sequence[str] | str, z: Sequence[str] | str) -> None:
         self.names = [x] if isinstance(x, str) else list(x)
         self.flat = isinstance(z, str)
+        self.target_names = [z] if isinstance(z, str) else list(z)
         columns = _Columns(tuple(self.names), (z,) if isinstance(z, str) else tuple(z), self.flat)
         _check_names(columns)
         self.files = parquet_files(paths)
@@ -221,7 +225,8 @@ def _numbers(cells: pa.Array, column: str, path: Path, start: int) -> np.ndarray
     finite = np.isfinite(values)
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
-        raise ValueError(_not_a_number(f"the value {values[row]}", column, path, start + row))
+        damage = " If no such value was written, the file is damaged."
+        raise ValueError(_not_a_number(f"the value {values[row]}", column, path, start + row) + damage)
     return values
 
 

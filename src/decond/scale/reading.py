@@ -64,24 +64,33 @@ class Reading:
         assert self.sums is not None
         assert other.sums is not None
         assert self.origin is not None
-        if not self._reads_like(other):
+        if different := self._differences(other):
             raise ValueError(
-                "the two models do not read their rows alike, so their sums cannot be added: kernel, inducing "
-                "points, noise, mean and units of the targets have to be the same. Fit one, and give what it learned "
-                "to the other: SparseGP(kernel=a.kernel_, inducing=a.inducing_, noise=a.noise_, optimize=False)."
+                f"the two models do not read their rows alike, so their sums cannot be added: {', '.join(different)} "
+                "differ. Let one of them come from the other before it reads its rows: other = gp.unread(), then "
+                "other.partial_fit(rows, targets) and gp.merge(other)."
             )
         moved = other.sums.standardized(self.origin - other.origin, np.ones(len(self.origin)))
         return replace(self, sums=self.sums + moved)
 
-    def _reads_like(self, other: "Reading") -> bool:
-        return self._units == other._units and same(self.reader, other.reader)
+    def _differences(self, other: "Reading") -> list[str]:
+        """Return what keeps the sums of two readings from being added."""
+        one, two = self.reader, other.reader
+        alike = {
+            "kernels": same(one.kernel, two.kernel),
+            "inducing points": np.array_equal(one.inducing, two.inducing),
+            "noises": (one.noise, one.mediator_noise) == (two.noise, two.mediator_noise),
+            "means (constant or zero)": self.centered == other.centered,
+            "target columns or their units": self._units == other._units,
+        }
+        return [name for name, equal in alike.items() if not equal]
 
     @property
     def _units(self) -> tuple[Any, ...]:
         """What targets are turned into before they are added up, whatever the origin."""
         assert self.sums is not None
         scale = np.ones(self.sums.targets) if self.scale is None else self.scale
-        return self.centered, self.follows, self.flat, tuple(scale)
+        return self.follows, self.flat, tuple(scale)
 
     def settled(self) -> Settled:
         """Return the model and the statistics of all rows, with targets in their final units."""

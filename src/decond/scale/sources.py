@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from decond.checks import as_rows, as_targets
-from decond.scale.parallel import ahead, in_order
+from decond.scale.parallel import ahead, closing, in_order
 
 __all__ = [
     "FAN_IN",
@@ -90,6 +90,8 @@ class Source(abc.ABC):
 
     names: Sequence[str] | None = None
     """The names of the columns, where they have any."""
+    target_names: Sequence[str] | None = None
+    """Those of the target columns."""
     flat: bool = True
     """Whether targets are a flat array, or columns."""
 
@@ -124,8 +126,7 @@ class PartedSource(Source):
         return list(_cut(self.parts(), share_rows(len(self))))
 
     def total(self, work: Work[Sum]) -> Sum:
-        blocks = (block for part in self.parts() for block in part.read())
-        return _summed(work, blocks, 0, share_rows(len(self)))
+        return _summed(work, _blocks_of(self.parts()), 0, share_rows(len(self)))
 
     def __len__(self) -> int:
         return sum(part.count for part in self.parts())
@@ -158,7 +159,8 @@ class Table(PartedSource):
 class Batches(PartedSource):
     """Blocks of rows: pairs (x, z) of any sizes, in a list or in anything whose ``iter`` starts over.
 
-    Each block is checked whenever it is read. The blocks of a list are parts of their own; others are one part.
+    The blocks of a list are checked once, and are parts of their own. Others are one part: they are counted once
+    before the first pass, and checked in every pass.
 
     >>> batches = Batches([([[0.0], [1.0]], [2.0, 3.0]), ([[4.0]], [5.0])])
     >>> len(batches), float(batches.total(lambda piece: piece.targets.sum()))
@@ -171,25 +173,35 @@ class Batches(PartedSource):
                 f"the blocks come from a {type(blocks).__name__}, which can be read only once; they are read again "
                 "and again. Give a list of (rows, targets), or an object whose __iter__ starts over."
             )
+        if isinstance(blocks, Sequence | np.ndarray):
+            for i, block in enumerate(blocks):
+                _check_pair(block, i)
         self._blocks = blocks
-        self.flat = all(np.ndim(z) == 1 for _, z in blocks)
 
-    @functools.cached_property
+    @property
+    def flat(self) -> bool:  # type: ignore[override]
+        return self._look.flat
+
+    @property
     def width(self) -> int:
-        for part in self.parts():
-            return next(rows.shape[1] for rows, _ in part.read())
-        raise ValueError(NO_ROWS)
+        if not self._look.width:
+            raise ValueError(NO_ROWS)
+        return self._look.width
 
     def parts(self) -> Sequence[Part]:
-        return self._parts
+        return self._look.parts
 
     @functools.cached_property
-    def _parts(self) -> Sequence[Part]:
+    def _look(self) -> "_Look":
         if isinstance(self._blocks, Sequence):
-            return [
-                Block(*_checked(x, z, f"block {i}"), f"block {i}") for i, (x, z) in enumerate(self._blocks) if len(x)
-            ]
-        return [_Stream(self._blocks, sum(len(x) for x, _ in self._blocks))]
+            blocks = list(_agreeing(self._blocks))
+            width = blocks[0].rows.shape[1] if blocks else 0
+            return _Look(blocks, width, all(block.targets.ndim == 1 for block in blocks))
+        count, width, flat = 0, 0, True
+        for name, x, z in _filled(self._blocks):
+            width = width or as_rows(x, f"x of {name}", labels=True).shape[1]
+            count, flat = count + len(x), flat and np.ndim(z) == 1
+        return _Look([_Stream(self._blocks, count)], width, flat)
 
 
 def as_source(rows: Any, targets: Any = None) -> Source:
@@ -238,6 +250,15 @@ class Block:
         yield self.rows, self.targets
 
 
+class _Look(NamedTuple):
+    """What one look at all blocks tells."""
+
+    parts: Sequence[Part]
+    width: int
+    """Columns of the rows; zero if there are none."""
+    flat: bool
+
+
 @dataclass(frozen=True, eq=False)
 class _Stream:
     """Blocks that come one after the other."""
@@ -248,8 +269,7 @@ class _Stream:
     holds_rows = True
 
     def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        blocks = (_checked(x, z, f"block {i}") for i, (x, z) in enumerate(self.blocks) if len(x))
-        return ahead(blocks)
+        return ahead((block.rows, block.targets) for block in _agreeing(self.blocks))
 
 
 class _Standardized(Source):
@@ -306,8 +326,8 @@ class _Range:
 
     def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         first, missing = self.skipped, self.count
-        for part in self.parts:
-            for rows, targets in part.read():
+        with closing(_blocks_of(self.parts)) as blocks:
+            for rows, targets in blocks:
                 chosen = slice(first, first + missing)
                 first = max(first - len(rows), 0)
                 if len(rows[chosen]):
@@ -315,6 +335,12 @@ class _Range:
                 missing -= len(rows[chosen])
                 if not missing:
                     return
+
+
+def _blocks_of(parts: Sequence[Part]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for part in parts:
+        with closing(part.read()) as blocks:
+            yield from blocks
 
 
 def _cut(parts: Sequence[Part], height: int) -> Iterator[Part]:
@@ -339,11 +365,12 @@ def _cut(parts: Sequence[Part], height: int) -> Iterator[Part]:
 def _summed(work: Work[Sum], blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, share: int) -> Sum:
     """Return the sum of the work over blocks, always in the same order: shares first, then these in a tree."""
     tree, within = _Tree(), None
-    for i, found in enumerate(in_order(work, _pieces(blocks, start))):
-        if within is not None and i * HEIGHT % share == 0:
-            tree.add(within)
-            within = None
-        within = found if within is None else within + found
+    with closing(in_order(work, _pieces(blocks, start))) as sums:
+        for i, found in enumerate(sums):
+            if within is not None and i * HEIGHT % share == 0:
+                tree.add(within)
+                within = None
+            within = found if within is None else within + found
     if within is None:
         raise ValueError(NO_ROWS)
     tree.add(within)
@@ -380,6 +407,11 @@ def _pieces(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int) -> Iter
 
     Equal heights are compiled for once; and the same rows give the same sums to the last bit, in whatever blocks.
     """
+    with closing(blocks):
+        yield from _cut_evenly(blocks, start)
+
+
+def _cut_evenly(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int) -> Iterator[Piece]:
     kept: list[tuple[np.ndarray, np.ndarray]] = []
     for rows, targets in blocks:
         z = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
@@ -406,6 +438,39 @@ def _joined(kept: list[tuple[np.ndarray, np.ndarray]], start: int) -> Piece:
     return Piece(start, *(np.concatenate(arrays) for arrays in zip(*kept, strict=True)))
 
 
-def _checked(x: Any, z: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    rows = as_rows(x, f"x of {name}", labels=True)
-    return rows, as_targets(z, f"z of {name}", len(rows), f"x of {name}")
+def _check_pair(block: Any, number: int) -> None:
+    if not (isinstance(block, tuple | list) and len(block) == 2 and all(hasattr(part, "__len__") for part in block)):
+        raise TypeError(
+            f"block {number} is a {type(block).__name__}, but each block is a pair (rows, targets). A single block "
+            "is given as Batches([(x, z)]), a table in memory as Table(x, z)."
+        )
+
+
+def _filled(blocks: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name, rows and targets of the blocks that have rows."""
+    for i, block in enumerate(blocks):
+        _check_pair(block, i)
+        x, z = block
+        if len(x):
+            yield f"block {i}", x, z
+
+
+def _agreeing(blocks: Iterable[tuple[Any, Any]]) -> Iterator[Block]:
+    """Yield the blocks that have rows, checked: all of them need the columns of the first."""
+    first = None
+    for name, x, z in _filled(blocks):
+        rows = as_rows(x, f"x of {name}", labels=True)
+        block = Block(rows, as_targets(z, f"z of {name}", len(rows), f"x of {name}"), name)
+        first = first or (name, *_columns(block))
+        for what, given, known in zip("xz", _columns(block), first[1:], strict=True):
+            if given != known:
+                raise ValueError(
+                    f"{what} of {name} has {given} column(s), but that of {first[0]} has {known}; give the same "
+                    "columns, in the same order, in all blocks."
+                )
+        yield block
+
+
+def _columns(block: Block) -> tuple[int, int]:
+    """Return how many columns the rows and the targets have."""
+    return block.rows.shape[1], 1 if block.targets.ndim == 1 else block.targets.shape[1]

@@ -7,9 +7,9 @@ import numpy as np
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, likelihood_at
-from decond.lfi.one_core import on_one_core
 from decond.lfi.posterior import Posterior
 from decond.lfi.samplers import TemperedCloud, temper
+from decond.threads import one_blas_thread
 
 __all__ = ["ResidualLikelihood"]
 
@@ -76,7 +76,7 @@ class ResidualLikelihood(Method):
         shifted = likelihood_at(self.phi_, self.x_, observed, summary=self.summary, rng=rng)
         return atom if atom is not None and atom.tells_more_than(shifted) else shifted
 
-    @on_one_core()
+    @one_blas_thread()
     def _posterior(self, observed: np.ndarray) -> Posterior:
         likelihood = self.likelihood(observed)
         self.likelihood_ = likelihood
@@ -91,7 +91,7 @@ class ResidualLikelihood(Method):
             prior.log_density_working, log_likelihood, start, rng, powers=(WIDENED, 1.0), time_limit=self.time_limit
         )
 
-        @on_one_core()
+        @one_blas_thread()
         def drawn_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> np.ndarray:
             return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
 
