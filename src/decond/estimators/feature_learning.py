@@ -167,7 +167,7 @@ class FeatureLearner(NamedTuple):
     def _turned(self, sides: tuple[Side, Side], model: FeatureModel) -> FeatureModel:
         """Return the model with Fourier features of the same kernels, where these are learned."""
         x, y = (
-            self._fourier(features.base, which) if side.free else features
+            self._fourier(features.base, which) if side.free and isinstance(features, Nystrom) else features
             for which, (side, features) in enumerate(zip(sides, (model.features_x, model.features_y), strict=True))
         )
         return model.replace(features_x=x, features_y=y)
@@ -243,7 +243,7 @@ def _having_learned(sides: tuple[Side, Side], found: FitResult) -> tuple[Side, S
     return x._replace(features=found.model.features_x), y._replace(features=found.model.features_y)
 
 
-def _effort(*searches: FitResult) -> dict[str, int]:
+def _effort(*searches: FitResult) -> dict[str, Any]:
     """Return what several searches took together."""
     return {name: sum(getattr(found, name) for found in searches) for name in ("evaluations", "failures")}
 

@@ -93,7 +93,7 @@ class TaskTransformedFeatures(IndirectRegressor):
         called with the number of evaluations and the best objective so far.
         """
         self._check_settings()
-        self._mediator_names = None
+        self._mediator_names: list[Any] | None = None
         tables = self._tables((x, y, y_task, z_task), client, first=True)
         if tables.pairs is None or tables.task is None:
             raise ValueError("fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.")
