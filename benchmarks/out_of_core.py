@@ -30,7 +30,7 @@ from decond.scale import ParquetTable
 def main():
     folder, points, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     table = ParquetTable(folder, x=COLUMNS, z="z")
-    gp = SparseGP(n_inducing=points, max_iterations=20, full_iterations=1)
+    gp = SparseGP(n_inducing=points, max_iterations=10, full_iterations=1)
     start = time.perf_counter()
     peaks = {}
     if workers:

@@ -302,8 +302,11 @@ def test_a_client_that_cannot_be_used_says_what_to_do(client, monkeypatch):
     with pytest.raises(ClusterError, match=r"the Dask client is closed\. Make a new one"):
         MODEL.log_evidence(table)
     monkeypatch.setattr(cluster, "TIMEOUT", 0.5)
-    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
-        with pytest.raises(ClusterError, match=f"no Dask scheduler answers at '{address}'"), connect(address):
+    nobody = "tcp://127.0.0.1:9"
+    with pytest.raises(ClusterError, match=f"no Dask scheduler answers at '{nobody}'"), connect(nobody):
+        pass
+    for address in ("nonsense://x", "foo", ""):
+        with pytest.raises(ClusterError, match=f"'{address}' is no address of a Dask scheduler"), connect(address):
             pass
     with pytest.raises(ValueError, match="workers"), cluster_of(0):
         pass

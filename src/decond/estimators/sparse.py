@@ -123,8 +123,9 @@ class SparseGP(IndirectRegressor):
 
         >>> rng = np.random.default_rng(0)
         >>> x = rng.uniform(0, 6, (500, 1))
-        >>> here = SparseGP(n_inducing=10).fit(x[:300], np.sin(x[:300, 0]))
-        >>> there = here.unread().partial_fit(x[300:], np.sin(x[300:, 0]))
+        >>> z = np.sin(x[:, 0]) + 0.1 * rng.standard_normal(500)
+        >>> here = SparseGP(n_inducing=10).fit(x[:300], z[:300])
+        >>> there = here.unread().partial_fit(x[300:], z[300:])
         >>> here.merge(there).posterior_
         ConditionalMeanPosterior(10 inducing points, 500 rows, ...)
         """
