@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format bench clean FORCE
+.PHONY: help demo test browser coverage lint format bench docs clean FORCE
 
 help:  ## list these commands
 	@echo 'Usage: make COMMAND [ARGS="…"] [PYTHON=python3.12]'
@@ -19,15 +19,18 @@ help:  ## list these commands
 demo: $(STAMP)  ## run the demonstration; pictures and tables go to decond-demo/
 	$(BIN)/decond demo --output decond-demo $(ARGS)
 
-# The matrices of the suite are small: one BLAS thread is enough, and leaves the cores to ARGS="-n 2 --dist loadfile".
+# The matrices of the suite are small: one BLAS thread is enough, and leaves the cores to the workers of the suite.
 test coverage: export OMP_NUM_THREADS = 1
 test coverage: export OPENBLAS_NUM_THREADS = 1
 test coverage: export MKL_NUM_THREADS = 1
 test coverage: export MPLBACKEND = Agg
-test: $(STAMP)  ## run the tests and doctests, e.g. make test ARGS="-k kernels"
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP) browser  ## run the tests and doctests, e.g. make test ARGS="-k kernels"
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
-coverage: $(STAMP)  ## run them and show which lines they miss (half as slow again)
+browser:  ## find the Chromium that opens reports in the tests; on Debian install it if it is missing
+	@tools/browser > /dev/null
+
+coverage: $(STAMP) browser  ## run them and show which lines they miss (half as slow again)
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(STAMP)  ## check format, style, types and the direction of imports
@@ -43,10 +46,15 @@ format: $(STAMP)  ## repair format and style where a tool can
 bench: $(STAMP)  ## run the benchmarks, e.g. make bench ARGS="--help"
 	$(BIN)/python -m benchmarks $(ARGS)
 
-clean:  ## remove .venv, caches, builds and decond-demo/
-	rm -rf $(VENV) .coverage .coverage.* htmlcov build dist decond-demo
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(STAMP)  ## build the documentation into site/ (without network; a warning is an error)
+	$(BIN)/mkdocs build --quiet --strict $(ARGS)
+	@echo 'Open site/index.html. To search in it too: $(BIN)/python -m http.server --directory site'
+
+clean:  ## remove .venv, caches, builds, site/ and decond-demo/
+	rm -rf $(VENV) .coverage .coverage.* htmlcov build dist site decond-demo
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .grimp_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp is written last and holds the folder it was made in, and it is read by the environment's own
 # interpreter: so a set-up that was interrupted, a folder that was moved or copied, and a Python that is gone

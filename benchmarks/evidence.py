@@ -14,7 +14,7 @@ from benchmarks.report import plot_times, with_ratios
 from benchmarks.timing import best_times, limit_seconds, matrix_products
 from decond import kernels
 from decond.learning import Model, maximize_evidence, select
-from decond.plotting import new_figure
+from decond.plotting.figures import new_figure
 from decond.regression import Direct, FunctionPrior, TaskTransformed, log_evidence_and_gradient
 
 SIZES = (500, 1000, 2000, 4000)

@@ -2,10 +2,10 @@
 
 The map: estimators such as `TaskTransformedGP` and `AggregateGP` take tables and give a function with error bars;
 `save` and `load` keep them in files; `datasets` has a real example. `lfi` takes a simulator and an observation and
-gives the posterior of its parameters. Below them, `kernels` and `features` say which
-functions are likely; `embeddings` turn distributions into weighted points and condition or decondition them;
-`regression` recovers f from data that see it only indirectly; `learning` finds hyperparameters; `problems` holds
-worked examples with known truth.
+gives the posterior of its parameters. `reports` writes what either found as one page. Below them, `kernels` and
+`features` say which functions are likely; `embeddings` turn distributions into weighted points and condition or
+decondition them; `regression` recovers f from data that see it only indirectly; `learning` finds hyperparameters;
+`problems` holds worked examples with known truth.
 """
 
 import importlib
@@ -22,7 +22,7 @@ from decond.embeddings import (
 )
 
 if TYPE_CHECKING:
-    from decond import datasets, estimators, learning, lfi
+    from decond import datasets, estimators, learning, lfi, reports
     from decond.estimators import (
         AggregateGP,
         CascadeGP,
@@ -55,7 +55,7 @@ _ON_FIRST_USE = {
         "TransformedGP",
     ),
     "decond.io": ("load", "save"),
-    "decond": ("datasets", "estimators", "learning", "lfi"),
+    "decond": ("datasets", "estimators", "learning", "lfi", "reports"),
 }
 """Names that bring scikit-learn or pandas along, which take seconds to import: they are imported when first used."""
 
@@ -87,6 +87,7 @@ __all__ = [
     "load",
     "problems",
     "regression",
+    "reports",
     "save",
 ]
 

@@ -23,6 +23,7 @@ from decond.parameters import Parametrized, Structure, flatten, unflatten
 
 __all__ = [
     "Pullback",
+    "device",
     "features_pullback",
     "gram_above",
     "gram_pullback",
@@ -55,15 +56,44 @@ Tile = tuple[slice, slice, np.ndarray]
 
 
 class Pullback(NamedTuple):
-    """Gradients with respect to a module's parameters (by path) and to the two sets of points."""
+    """Gradients with respect to a module's parameters (by path) and to the two sets of points.
+
+    >>> from decond.kernels import Linear
+    >>> a, b = np.array([[2.0]]), np.array([[3.0]])
+    >>> pulled = gram_pullback(Linear(), a, b, np.ones((1, 1)))  # of a·b
+    >>> pulled.a, pulled.b
+    (array([[3.]]), array([[2.]]))
+    """
 
     parameters: dict[str, Any]
     a: np.ndarray
     b: np.ndarray
 
 
+def device() -> str:
+    """Return what JAX computes on, in words, or why it does not; imports JAX.
+
+    >>> device().split()[0] in ("cpu", "gpu", "tpu")
+    True
+    """
+    try:
+        import jax
+
+        first = jax.devices()[0]
+    except Exception as error:  # a broken driver must not keep anybody from asking for versions
+        return f"none ({type(error).__name__}: {error})"
+    kind = "" if first.device_kind.lower() == first.platform else f" ({first.device_kind})"
+    return f"{first.platform}{kind}"
+
+
 def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray) -> Pullback:
-    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``."""
+    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``.
+
+    >>> from decond.kernels import RBF
+    >>> pulled = gram_pullback(RBF(1.0), np.array([[0.0]]), np.array([[1.0]]), np.ones((1, 1)))
+    >>> round(float(pulled.parameters["lengthscale"]), 4)  # d/dl exp(-1/2l²) at l = 1 is exp(-1/2)
+    0.6065
+    """
     a, b = _coded(a, b)
     return _pull_tiles(kernel, a, b, _tiles(adjoint))
 
@@ -74,6 +104,11 @@ def rows_pullback(
     """Return the same gradient with respect to parameters and `a` only, for many fixed rows, on one core.
 
     All tiles have the sides of `tile`: who has many rows, or calls with many sizes, knows what is worth compiling.
+
+    >>> from decond.kernels import Linear
+    >>> rows = np.array([[3.0], [4.0]])
+    >>> rows_pullback(Linear(), np.array([[2.0]]), rows, np.ones((1, 2)), tile=(1, 2))[1]
+    array([[7.]])
     """
     a, rows = _coded(a, rows)
     pulled = _pull_tiles(kernel, a, rows, _tiles(adjoint, tile), tile)
@@ -84,6 +119,11 @@ def gram_above(kernel: Parametrized, a: np.ndarray, rows: np.ndarray, below: np.
     """Return ``kernel.gram(a, rows)`` with other rows (k, len(rows)) below it, for at most `width` rows, on one core.
 
     It is compiled for just these numbers of points and rows, which pays where there are many pieces of `width` rows.
+
+    >>> from decond.kernels import Linear
+    >>> gram_above(Linear(), np.array([[2.0]]), np.array([[3.0], [4.0]]), below=np.ones((1, 2)), width=2)
+    array([[6., 8.],
+           [1., 1.]])
     """
     a, rows = _coded(a, rows)
     compiled = _prepared(kernel, _gram_values())
@@ -95,6 +135,12 @@ def features_pullback(features: Parametrized, rows: np.ndarray, adjoint: np.ndar
     """Return the gradient of ``sum(adjoint * features.transform(rows))`` with respect to the parameters, by path.
 
     Rows are taken `height` at a time; code is compiled for that many.
+
+    >>> from decond.features import RandomFourier
+    >>> from decond.kernels import RBF
+    >>> features, rows = RandomFourier(RBF(1.0), n_frequencies=2), np.array([[0.5]])
+    >>> list(features_pullback(features, rows, np.ones((1, 4)), height=1))
+    ['base.lengthscale']
     """
     total: dict[str, Any] = dict.fromkeys(flatten(features)[0], 0.0)
     compiled = _prepared(features, _feature_gradient())
@@ -109,6 +155,11 @@ def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.nda
 
     Only the lower triangle of the adjoint is read. Both sets of points are `a`, so the gradient with respect to
     it is the sum of the two that are returned.
+
+    >>> from decond.kernels import Linear
+    >>> pulled = symmetric_gram_pullback(Linear(), np.array([[3.0]]), np.ones((1, 1)))
+    >>> pulled.a + pulled.b  # of a²
+    array([[6.]])
     """
     a, _ = _coded(a, a)
     half = _pull_tiles(kernel, a, a, _half_tiles(adjoint))
@@ -123,6 +174,13 @@ def traced_squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
     products, 2(r∘a - D b)/l² with r the row sums of D, in coordinates about a common center. So does that of the
     lengthscale in tiles of many rows (`MANY_ENTRIES`) within `NEAR` lengthscales of the center, where it is nearly as
     precise and takes half the time.
+
+    >>> import jax
+    >>> a, b = np.array([[0.0]]), np.array([[3.0]])
+    >>> with jax.enable_x64(True):
+    ...     slope = jax.grad(lambda scale: traced_squared_distance(a, b, scale).sum())(1.0)
+    >>> float(slope)  # d/dl 9/l² at l = 1
+    -18.0
     """
     import jax.numpy
 

@@ -21,6 +21,7 @@ __all__ = [
     "as_weights",
     "check_choice",
     "check_same_length",
+    "column_names",
     "frozen",
 ]
 
@@ -68,7 +69,11 @@ def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
 
 
 def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
-    """Return targets as float64 of shape (length,) or (length, k)."""
+    """Return targets as float64 of shape (length,) or (length, k).
+
+    >>> as_targets([1, 2], "z", 2, "x")
+    array([1., 2.])
+    """
     targets = _as_array(value, name, labels=False)
     if targets.ndim not in (1, 2) or targets.size == 0:
         raise ValueError(
@@ -81,7 +86,11 @@ def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
 
 
 def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
-    """Return one finite weight for each row; weights may be negative. None means equal weights 1/length."""
+    """Return one finite weight for each row; weights may be negative. None means equal weights 1/length.
+
+    >>> as_weights(None, "weights", 4, "x")
+    array([0.25, 0.25, 0.25, 0.25])
+    """
     if value is None:
         return np.full(length, 1.0 / length)
     weights = as_targets(value, name, length, partner)
@@ -91,7 +100,15 @@ def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
 
 
 def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool = False, remedy: str = "") -> float:
-    """Return a finite float that is at least `minimum` (or above it, if `strict`)."""
+    """Return a finite float that is at least `minimum` (or above it, if `strict`).
+
+    >>> as_number("0.5", "noise", minimum=0.0)
+    0.5
+    >>> as_number(0.0, "noise", minimum=0.0, strict=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: noise is 0.0; it must be > 0.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -103,14 +120,26 @@ def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool =
 
 
 def as_count(value: Any, name: str) -> int:
-    """Return a whole number of at least one."""
+    """Return a whole number of at least one.
+
+    >>> as_count(np.int64(3), "n_samples")
+    3
+    >>> as_count(0, "n_samples")
+    Traceback (most recent call last):
+        ...
+    ValueError: n_samples is 0; a whole number of at least 1 is needed.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} is {value!r}; a whole number of at least 1 is needed.")
     return int(value)
 
 
 def as_generator(seed: Any) -> np.random.Generator:
-    """Return a random generator: the one given, or one started from a whole number; None means 0."""
+    """Return a random generator: the one given, or one started from a whole number; None means 0.
+
+    >>> bool(as_generator(None).random() == as_generator(0).random())
+    True
+    """
     if isinstance(seed, np.random.Generator):
         return seed
     if isinstance(seed, np.random.SeedSequence):
@@ -122,7 +151,11 @@ def as_generator(seed: Any) -> np.random.Generator:
 
 
 def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
-    """Return one label for each row: a flat array of numbers, or of objects where they are not numbers."""
+    """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
+
+    >>> as_labels(["a", "b"], "groups", 2, "x")
+    array(['a', 'b'], dtype=object)
+    """
     labels = _as_array(value, name, labels=True)
     if labels.ndim != 1:
         raise ValueError(f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array.")
@@ -133,13 +166,25 @@ def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Raise unless `value` is one of the choices."""
+    """Raise unless `value` is one of the choices.
+
+    >>> check_choice("half", "mediator", ("full", "map"))
+    Traceback (most recent call last):
+        ...
+    ValueError: mediator is 'half'; choose one of 'full', 'map'.
+    """
     if value not in choices:
         raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}.")
 
 
 def check_same_length(value: Sized, name: str, length: int, partner: str) -> None:
-    """Raise unless `value` has as many rows as its partner."""
+    """Raise unless `value` has as many rows as its partner.
+
+    >>> check_same_length([1.0, 2.0], "z", 3, "x")
+    Traceback (most recent call last):
+        ...
+    ValueError: z has 2 rows but x has 3; they are paired row by row...
+    """
     if len(value) != length:
         raise ValueError(
             f"{name} has {len(value)} rows but {partner} has {length}; they are paired row by row, so both need "
@@ -148,7 +193,14 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
 
 
 def frozen(array: Any) -> Any:
-    """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it."""
+    """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it.
+
+    >>> original = np.array([1.0])
+    >>> kept = frozen(original)
+    >>> original[0] = 2.0
+    >>> kept, kept.flags.writeable
+    (array([1.]), False)
+    """
     copy = np.array(array)
     copy.setflags(write=False)
     return copy
@@ -246,3 +298,14 @@ def _check_finite(array: np.ndarray, name: str) -> None:
         f"{name} has {len(where)} value(s) that are NaN or infinite, the first at {position} "
         f"({array[first]}). Remove or fill these rows first."
     )
+
+
+def column_names(rows: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame; None if they are no text, or if there are none.
+
+    >>> import pandas as pd
+    >>> column_names(pd.DataFrame({"wind": [1.0]})), column_names(np.ones((1, 1)))
+    (['wind'], None)
+    """
+    names = list(getattr(rows, "columns", []))
+    return names if names and all(isinstance(name, str) for name in names) else None

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, blas, lapack, qr, solve
 
 from decond.backend import namespace
+from decond.memory import new_copy, new_matrix
 
 __all__ = [
     "Factor",
@@ -23,6 +24,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "add_to_diagonal",
     "cholesky",
+    "cholesky_if",
     "gaussian_log_density",
     "gaussian_log_density_pullback",
     "mirrored",
@@ -106,7 +108,7 @@ class Factor:
 
     def inverse(self) -> np.ndarray:
         """Return the lower triangle of S⁻¹; the part above it is junk."""
-        inverse, _ = lapack.dpotri(self._upper, lower=0)
+        inverse, _ = lapack.dpotri(new_copy(self._upper), lower=0, overwrite_c=1)
         return inverse.T
 
     def inverse_diagonal(self) -> np.ndarray:
@@ -119,7 +121,7 @@ class Factor:
             return blas.dtrsv(self._upper, b.ravel(), lower=0, trans=int(not transposed)).reshape(b.shape)
         if not b.flags.c_contiguous:
             return blas.dtrsm(1.0, self._upper, b, side=0, lower=0, trans_a=int(not transposed))
-        solution = b if overwrite else b.copy()
+        solution = b if overwrite else new_copy(b)
         _solve_from_right(solution.T, self._upper, transposed)
         return solution
 
@@ -153,6 +155,10 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
 
     On failure a jitter relative to the mean diagonal is added, larger each time, with one warning that says how
     much was used. If the largest does not help, the error names the matrix and the remedy.
+
+    >>> cholesky(np.array([[4.0, 0.0], [2.0, 5.0]]), "S").lower
+    array([[2., 0.],
+           [1., 2.]])
     """
     upper = _try_cholesky(matrix)
     if upper is not None:
@@ -177,14 +183,31 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
     )
 
 
+def cholesky_if(matrix: np.ndarray, condition: float) -> Factor | None:
+    """Factor a symmetric matrix if it is positive definite, with a condition number of at most this; else None.
+
+    >>> cholesky_if(np.diag([1.0, 1e-9]), condition=1e8) is None
+    True
+    """
+    upper = _try_cholesky(matrix)
+    if upper is None:
+        return None
+    factor = Factor(upper)
+    return factor if factor.condition(float(np.abs(matrix).sum(axis=0).max())) <= condition else None
+
+
 def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
     """Return Rᵀ, or None if the matrix is not positive definite; LAPACK lets NaN pass, so that is looked for."""
-    upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
+    upper, info = lapack.dpotrf(new_copy(matrix.T), lower=0, clean=0, overwrite_a=1)
     return upper if info == 0 and np.isfinite(np.diagonal(upper)).all() else None
 
 
 def whiten(matrix: Any, right: Any, name: str) -> Any:
-    """Return R⁻¹ right with R Rᵀ = matrix + `TRACED_JITTER` of its mean diagonal, in numbers as when traced."""
+    """Return R⁻¹ right with R Rᵀ = matrix + `TRACED_JITTER` of its mean diagonal, in numbers as when traced.
+
+    >>> whiten(np.array([[4.0]]), np.array([[1.0]]), "K").round(6)
+    array([[0.5]])
+    """
     xp = namespace(matrix, right)
     shifted = matrix + TRACED_JITTER * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
     if xp is np:
@@ -197,13 +220,25 @@ def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -
 
     One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar). Of S_bar = -B_bar Xᵀ the lower triangle of
     its symmetric part is computed.
+
+    >>> factor = cholesky(np.array([[2.0]]), "S")
+    >>> solution = factor.solve(np.array([[6.0]]))  # x = b/s, so db = 1/s and ds = -x/s
+    >>> solve_pullback(factor, solution, factor.half_solve(np.array([[1.0]])))
+    (array([[0.5]]), array([[-1.5]]))
     """
     right_bar = factor.half_solve_transposed(half_bar, overwrite=True)
-    return right_bar, blas.dsyr2k(-0.5, right_bar.T, solution.T, trans=1, lower=0).T
+    matrix_bar = new_matrix(factor.size, factor.size).T
+    matrix_bar.fill(0.0)  # nothing is written above the diagonal
+    return right_bar, blas.dsyr2k(-0.5, right_bar.T, solution.T, c=matrix_bar, trans=1, lower=0, overwrite_c=1).T
 
 
 def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
-    """Return log N(residual; 0, S), summed over the columns of `residual` (m,) or (m, t)."""
+    """Return log N(residual; 0, S), summed over the columns of `residual` (m,) or (m, t).
+
+    >>> factor = cholesky(np.eye(2), "S")
+    >>> round(gaussian_log_density(factor, np.zeros(2)), 4)  # -log 2π
+    -1.8379
+    """
     white = factor.half_solve(residual)
     columns = 1 if residual.ndim == 1 else residual.shape[1]
     constant = columns * (factor.log_determinant + factor.size * np.log(2.0 * np.pi))
@@ -211,7 +246,11 @@ def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
 
 
 def gaussian_log_density_pullback(factor: Factor, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (residual_bar, S_bar) of the log density: -α and the lower triangle of ½(ααᵀ - S⁻¹), α = S⁻¹r."""
+    """Return (residual_bar, S_bar) of the log density: -α and the lower triangle of ½(ααᵀ - S⁻¹), α = S⁻¹r.
+
+    >>> gaussian_log_density_pullback(cholesky(np.array([[1.0]]), "S"), np.array([2.0]))  # -r, ½(r² - 1)
+    (array([-2.]), array([[1.5]]))
+    """
     columns = residual[:, None] if residual.ndim == 1 else residual
     alpha = factor.solve(columns)
     share, inverse = -0.5 * columns.shape[1], factor.inverse()
@@ -220,13 +259,24 @@ def gaussian_log_density_pullback(factor: Factor, residual: np.ndarray) -> tuple
 
 
 def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return ``left @ right`` of two matrices."""
+    """Return ``left @ right`` of two matrices.
+
+    >>> multiply(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
     (a, trans_a), (b, trans_b) = _for_blas(left), _for_blas(right)
-    return blas.dgemm(1.0, b, a, trans_a=trans_b, trans_b=trans_a).T
+    product = new_matrix(left.shape[0], right.shape[1])
+    blas.dgemm(1.0, b, a, c=product.T, trans_a=trans_b, trans_b=trans_a, overwrite_c=1)
+    return product
 
 
 def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
-    """Return ``left.T @ right`` for a dense or a sparse left matrix."""
+    """Return ``left.T @ right`` for a dense or a sparse left matrix.
+
+    >>> from scipy.sparse import csr_array
+    >>> transposed_times(csr_array([[2.0], [0.0]]), np.array([[1.0], [5.0]]))
+    array([[2.]])
+    """
     return multiply(left.T, right) if isinstance(left, np.ndarray) else np.asarray(left.T @ right)
 
 
@@ -235,8 +285,13 @@ def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
     It takes about three quarters of the time of the whole product if `left` is row-major and `right` column-major,
     and no less than it otherwise, because blocks are then copied.
+
+    >>> root = np.array([[1.0, 0.0], [2.0, 1.0]])
+    >>> np.tril(symmetric_product(root, root.T))
+    array([[1., 0.],
+           [2., 5.]])
     """
-    product = np.empty((left.shape[0], right.shape[1]))
+    product = new_matrix(left.shape[0], right.shape[1])
     for start in range(0, len(product), BLOCK):
         stop = start + BLOCK
         product[start:stop, :stop] = multiply(left[start:stop], right[:, :stop])
@@ -245,10 +300,17 @@ def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def times_symmetric(left: np.ndarray, lower: np.ndarray, scale: float = 1.0) -> np.ndarray:
-    """Return ``scale * left @ S`` for a symmetric S of which only the lower triangle is read."""
+    """Return ``scale * left @ S`` for a symmetric S of which only the lower triangle is read.
+
+    >>> lower = np.array([[1.0, np.nan], [2.0, 3.0]])
+    >>> times_symmetric(np.array([[1.0, 1.0]]), lower)
+    array([[3., 5.]])
+    """
     if left.flags.f_contiguous:
-        return blas.dsymm(scale, lower.T, left, side=1, lower=0)
-    return blas.dsymm(scale, lower.T, left.T, side=0, lower=0).T
+        product = new_matrix(*left.T.shape)
+        return blas.dsymm(scale, lower.T, left, c=product.T, side=1, lower=0, overwrite_c=1)
+    product = new_matrix(*left.shape)
+    return blas.dsymm(scale, lower.T, left.T, c=product.T, side=0, lower=0, overwrite_c=1).T
 
 
 def _for_blas(matrix: np.ndarray) -> tuple[np.ndarray, int]:
@@ -257,7 +319,12 @@ def _for_blas(matrix: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def mirrored(lower: np.ndarray) -> np.ndarray:
-    """Return the full symmetric matrix of a lower triangle."""
+    """Return the full symmetric matrix of a lower triangle.
+
+    >>> mirrored(np.array([[1.0, 0.0], [2.0, 3.0]]))
+    array([[1., 2.],
+           [2., 3.]])
+    """
     full = lower.copy()
     for start in range(0, len(full), BLOCK):
         stop = start + BLOCK
@@ -268,7 +335,14 @@ def mirrored(lower: np.ndarray) -> np.ndarray:
 
 
 def add_to_diagonal(matrix: np.ndarray, value: Any) -> None:
-    """Add a number or a vector to the diagonal, in place."""
+    """Add a number or a vector to the diagonal, in place.
+
+    >>> matrix = np.zeros((2, 2))
+    >>> add_to_diagonal(matrix, 0.5)
+    >>> matrix
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
     matrix[np.diag_indices(len(matrix))] += value
 
 
@@ -277,6 +351,10 @@ class LowRankPlusNoise:
 
     With Wᵀ = Q R (orthonormal Q) it is S = Q (R P Rᵀ + s I) Qᵀ + s (I - Q Qᵀ): Woodbury's identity without its
     cancellation, and without an inverse or a root of P. `core` is the factor of R P Rᵀ + s I.
+
+    >>> S = LowRankPlusNoise(np.array([[1.0, 1.0]]), prior=np.array([[3.0]]), noise=2.0, name="S")
+    >>> round(S.log_determinant, 4)  # S = [[5, 3], [3, 5]], of determinant 16
+    2.7726
     """
 
     def __init__(self, rows: np.ndarray, prior: np.ndarray, noise: float, name: str) -> None:
@@ -322,6 +400,11 @@ def pivoted_cholesky(
     `row(i)` returns row i of the positive semidefinite matrix; only the rows of the pivots are asked for. Returns
     the pivots and the partial factor (n, chosen); stops early when less than `tolerance` of the largest diagonal
     is left unexplained.
+
+    >>> matrix = np.array([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 9.0]])  # of rank two
+    >>> pivots, factor = pivoted_cholesky(np.diagonal(matrix), lambda i: matrix[i], rank=3)
+    >>> pivots, factor.shape
+    (array([2, 0]), (3, 2))
     """
     remaining = diagonal.astype(np.float64).copy()
     enough = tolerance * float(remaining.max(initial=0.0))
@@ -340,7 +423,11 @@ def pivoted_cholesky(
 
 
 def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
-    """Return matrix⁻¹ right for a square matrix that need not be symmetric."""
+    """Return matrix⁻¹ right for a square matrix that need not be symmetric.
+
+    >>> solve_general(np.array([[0.0, 2.0], [1.0, 0.0]]), np.array([4.0, 3.0]), "KD")
+    array([3., 2.])
+    """
     label = f"{name} ({len(matrix)} x {len(matrix)})"
     remedy = "Increase the regularization, or remove repeated points."
     with warnings.catch_warnings(record=True) as caught:

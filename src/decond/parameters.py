@@ -22,6 +22,7 @@ import numpy as np
 
 from decond.backend import is_traced
 from decond.checks import frozen
+from decond.notebook import Html, card, number, table
 
 __all__ = [
     "Constraint",
@@ -35,13 +36,18 @@ __all__ = [
     "positive",
     "real",
     "same",
+    "short",
     "unflatten",
     "with_leaves",
 ]
 
 
 class Constraint(NamedTuple):
-    """The values a parameter may take: those above `lower` (or at it, unless `open`)."""
+    """The values a parameter may take: those above `lower` (or at it, unless `open`).
+
+    >>> positive.allows(np.array([1.0, 2.0])), positive.allows(np.array([0.0])), nonnegative.allows(np.array([0.0]))
+    (True, False, True)
+    """
 
     description: str
     lower: float
@@ -54,18 +60,37 @@ class Constraint(NamedTuple):
 
 
 real = Constraint("finite", -np.inf, False)
+"""Any finite number."""
+
 positive = Constraint("positive and finite", 0.0, True)
+"""A number above zero: lengthscales, variances, noises. Learning searches its logarithm."""
+
 nonnegative = Constraint("zero or positive, and finite", 0.0, False)
+"""A number that may be zero: a noise that may be absent."""
 
 
 def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = real, per_column: bool = False) -> Any:
-    """Declare a dataclass field as a parameter: one number or, if `per_column`, possibly one for each column."""
+    """Declare a dataclass field as a parameter: one number or, if `per_column`, possibly one for each column.
+
+    >>> class Bump(Parametrized):
+    ...     width: float = parameter(default=1.0, constraint=positive)
+    >>> Bump(width=0.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: Bump(width=0.0): width must be positive and finite. Give a value in the units of your data.
+    """
     return dataclasses.field(default=default, metadata={"constraint": constraint, "per_column": per_column})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, dataclasses.field))
 class Parametrized:
-    """Base of kernels, features, priors and observations: a frozen dataclass with declared parameters."""
+    """Base of kernels, features, priors and observations: a frozen dataclass with declared parameters.
+
+    >>> class Line(Parametrized):
+    ...     slope: float = parameter(default=2.0)
+    >>> Line().replace(slope=3.0)
+    Line(slope=3.0)
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Make every subclass a frozen dataclass."""
@@ -86,22 +111,43 @@ class Parametrized:
 
     def __repr__(self) -> str:
         """Show the class with its fields, arrays by their shape."""
-        parts = (f"{field.name}={_short(getattr(self, field.name))}" for field in _fields(self))
+        parts = (f"{field.name}={short(getattr(self, field.name))}" for field in _fields(self))
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """Show the expression and its parameters, for notebooks."""
+        rows = [[path, number(value), limit.description] for path, value, limit in _walk(self, "")]
+        numbers = table(["parameter", "value", "may be"], rows) if rows else Html()
+        return card(type(self).__name__, repr(self), numbers)
 
 
 def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
-    """Return the parameters of a module and of all modules within it, by path."""
+    """Return the parameters of a module and of all modules within it, by path.
+
+    >>> from decond.kernels import RBF
+    >>> leaves(2.0 * RBF(0.5))
+    {'kernel.lengthscale': 0.5, 'variance': 2.0}
+    """
     return {path: value for path, value, _ in _walk(module, prefix)}
 
 
 def constraints(module: Parametrized, prefix: str = "") -> dict[str, Constraint]:
-    """Return the constraints of the parameters, by the same paths as `leaves`."""
+    """Return the constraints of the parameters, by the same paths as `leaves`.
+
+    >>> from decond.kernels import RBF
+    >>> constraints(RBF())["lengthscale"].description
+    'positive and finite'
+    """
     return {path: constraint for path, _, constraint in _walk(module, prefix)}
 
 
 def with_leaves(module: Parametrized, values: Mapping[str, Any]) -> Any:
-    """Return a copy of the module with the parameters at these paths replaced."""
+    """Return a copy of the module with the parameters at these paths replaced.
+
+    >>> from decond.kernels import RBF
+    >>> with_leaves(2.0 * RBF(0.5), {"kernel.lengthscale": 1.5})
+    2.0 * RBF(lengthscale=1.5)
+    """
     unknown = set(values) - set(leaves(module))
     if unknown:
         raise KeyError(f"{sorted(unknown)} are no parameters of this model; it has {sorted(leaves(module))}.")
@@ -131,7 +177,12 @@ def _with_trusted(module: Parametrized, changes: dict[str, Any]) -> Any:
 
 
 class Structure(NamedTuple):
-    """What is left of a module when its arrays are taken out; hashable, so that it can key compiled code."""
+    """What is left of a module when its arrays are taken out; hashable, so that it can key compiled code.
+
+    >>> from decond.kernels import RBF
+    >>> flatten(RBF(1.0))[2] == flatten(RBF(2.0))[2]  # the same code serves all lengthscales
+    True
+    """
 
     cls: type
     entries: tuple[tuple[str, Any], ...]
@@ -144,7 +195,14 @@ class _Array(NamedTuple):
 
 
 def flatten(module: Parametrized, prefix: str = "") -> tuple[dict[str, Any], list[Any], Structure]:
-    """Split a module into its parameters by path, its data arrays, and its structure."""
+    """Split a module into its parameters by path, its data arrays, and its structure.
+
+    >>> from decond.features import Nystrom
+    >>> from decond.kernels import RBF
+    >>> parameters, constants, structure = flatten(Nystrom(RBF(0.5), [[0.0], [1.0]]))
+    >>> parameters, [array.shape for array in constants], structure.cls.__name__
+    ({'base.lengthscale': 0.5}, [(2, 1)], 'Nystrom')
+    """
     parameters: dict[str, Any] = {}
     constants: list[Any] = []
 
@@ -170,7 +228,13 @@ def flatten(module: Parametrized, prefix: str = "") -> tuple[dict[str, Any], lis
 
 
 def unflatten(structure: Structure, parameters: Mapping[str, Any], constants: list[Any]) -> Any:
-    """Rebuild a module from what `flatten` returned, without checking values (they may be traced)."""
+    """Rebuild a module from what `flatten` returned, without checking values (they may be traced).
+
+    >>> from decond.kernels import RBF
+    >>> _, constants, structure = flatten(RBF(0.5))
+    >>> unflatten(structure, {"lengthscale": 2.0}, constants)
+    RBF(lengthscale=2.0)
+    """
     return _rebuild(structure, parameters, iter(constants))
 
 
@@ -188,7 +252,12 @@ def _rebuild(entry: Any, parameters: Mapping[str, Any], constants: Iterator[Any]
 
 
 def same(one: Parametrized, other: Parametrized) -> bool:
-    """Tell whether two modules are equal in structure, parameters and data."""
+    """Tell whether two modules are equal in structure, parameters and data.
+
+    >>> from decond.kernels import RBF
+    >>> same(RBF(0.5), RBF(0.5)), same(RBF(0.5), RBF(0.6))
+    (True, False)
+    """
     parameters, constants, structure = flatten(one)
     others, other_constants, other_structure = flatten(other)
     return (
@@ -253,7 +322,15 @@ def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     return float(array) if array.ndim == 0 else frozen(array)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a field as it is shown: numbers with six digits, arrays by their shape unless they are small.
+
+    >>> short(1 / 3), short(2.0), short(np.zeros((4, 2)))
+    ('0.333333', '2.0', 'array(4, 2)')
+    """
+    if isinstance(value, float):
+        return repr(float(f"{value:.6g}"))
     if isinstance(value, np.ndarray):
-        return repr(value.tolist()) if value.ndim == 1 and value.size <= 8 else f"array{value.shape}"
+        small = value.ndim == 1 and value.size <= 8
+        return f"[{', '.join(map(short, value.tolist()))}]" if small else f"array{value.shape}"
     return repr(value)

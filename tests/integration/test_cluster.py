@@ -221,6 +221,10 @@ class _Watched(sources.Source):
     def __init__(self, source, killer):
         self.source, self.killer = source, killer
 
+    @property
+    def width(self):
+        return self.source.width
+
     def total(self, work):
         self.killer.passes += 1
         if self.killer.passes == self.killer.after_pass:

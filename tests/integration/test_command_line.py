@@ -315,6 +315,30 @@ def test_commands_as_a_user_runs_them(folder):
     assert wrong.stderr == "Error: days.csv has no column 'wind'. Its columns are day, power.\n"
 
 
+def test_demo_tells_its_scores_to_machines(folder, monkeypatch):
+    from decond.cli import demo
+
+    problem = demo.turbine()
+    hours = problem.hours[problem.hours["day"] < 300]
+    days = problem.days[problem.days["day"] < 300]
+    few = demo.Problem(hours, days, problem.wind_true, problem.power_true)
+    monkeypatch.setattr(demo, "turbine", lambda: few)
+    printed = json.loads(decond("demo", "--json", "--output", "out"))
+    assert list(printed["answers"]) == ["decond", *demo.NAIVE]
+    assert printed["answers"] == json.loads((folder / "out" / "numbers.json").read_text())
+    assert printed["files"][0] == "out/report.html"
+
+
+def test_predictions_are_summarized_for_machines(folder):
+    write_days(folder)
+    decond(*DAYS)
+    printed = json.loads(decond("predict", "model.decond", "hours.csv", "--json"))
+    found = pd.read_csv("predictions.csv")
+    assert (printed["predictions"], printed["rows"], printed["model"]) == ("predictions.csv", 48, "AggregateGP")
+    assert printed["mean"]["average"] == pytest.approx(found["mean"].mean())
+    assert printed["sd"]["most"] == pytest.approx(found["sd"].max())
+
+
 def test_reproduce_writes_a_figure_and_its_numbers(folder):
     made = run(folder, "reproduce", "figure4", "--output", "figures")
     assert (made.returncode, made.stderr) == (0, "")
@@ -325,8 +349,19 @@ def test_reproduce_writes_a_figure_and_its_numbers(folder):
 def test_demo_recovers_the_power_curve(folder):
     made = run(folder, "demo", "--output", "out")
     assert (made.returncode, made.stderr) == (0, "")
-    assert "power_curve.png" in made.stdout
+    headings = ("What is known", "What is wanted", "Why averaging misleads", "Fitting", "The answer", "your own data")
+    places = [made.stdout.index(words) for words in headings]
+    assert places == sorted(places)
+    assert "\x1b" not in made.stdout  # no colors where there is no terminal
+    assert max(map(len, made.stdout.splitlines())) <= 110  # commands alone are longer than a line of 80
+    for name in ("report.html", "power_curve.png", "numbers.json", "hours.csv", "days.csv"):
+        assert f"wrote out/{name}" in made.stdout
     assert (folder / "out" / "power_curve.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "out" / "report.html").read_text()
+    for words in ("power curve from daily means", "truth: hourly means on other days", "mean power on mean wind"):
+        assert words in page
+    assert list(pd.read_csv("out/hours.csv")) == ["day", "wind"]
+    assert list(pd.read_csv("out/days.csv")) == ["day", "power"]
     ours, *naive = json.loads((folder / "out" / "numbers.json").read_text()).values()
     assert ours["rmse_kw"] < 80
     assert ours["rmse_kw"] < min(answer["rmse_kw"] for answer in naive)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_pages import read_blocks
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,7 +94,7 @@ from decond import ConditionalMeanOperator, DeconditionalMeanOperator, KernelBay
 from decond.regression import Direct, FunctionPrior, TaskTransformed, condition
 rng = np.random.default_rng(0)
 k, ell = kernels.RBF(0.7), kernels.Matern52(0.9)
-start = time.perf_counter()
+start = time.process_time()
 for n in range(151, 201):
     x, y, y_prior = rng.standard_normal((n, 2)), rng.standard_normal((n, 1)), rng.standard_normal((351 - n, 1))
     z = rng.standard_normal(len(y_prior))
@@ -103,7 +104,7 @@ for n in range(151, 201):
     KernelBayesRule(k, ell, "importance").fit(x, y, y_prior).weights(x[:5])
     posterior = condition(FunctionPrior(k), TaskTransformed(x, y, y_prior, ell), z)
     posterior.mean(x[:7]), posterior.std(x[:7])
-elapsed = time.perf_counter() - start
+elapsed = time.process_time() - start
 import sys
 assert "jax" not in sys.modules, "JAX was imported, so something may have been compiled"
 print(elapsed)
@@ -111,16 +112,10 @@ print(elapsed)
 
 
 def test_fifty_sizes_compile_nothing_and_take_two_seconds():
-    """With the threads that a user has, not the single one that the test command sets."""
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    seconds = []
-    for _ in range(3):  # threads of BLAS are slow while something else uses the cores
-        result = run(sys.executable, "-c", FIFTY_SIZES, env=environment)
-        assert result.returncode == 0, result.stderr
-        seconds.append(float(result.stdout))
-        if seconds[-1] <= 2.0:
-            break
-    assert min(seconds) <= 2.0
+    """In processor time, which other programs on the machine do not change, on one thread of BLAS."""
+    result = run(sys.executable, "-c", FIFTY_SIZES, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) <= 2.0
 
 
 def test_wrong_arguments_say_what_to_do(tmp_path):
@@ -139,7 +134,7 @@ def test_wrong_arguments_say_what_to_do(tmp_path):
 
 def test_readme_examples_run_and_commands_are_those_of_ci(tmp_path):
     readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    blocks = [block.code for block in read_blocks(ROOT / "README.md") if block.runs and block.language == "python"]
     blocks.append("distance = np.abs(samples - [[0.52, 2.62]])\nassert np.mean(distance.min(axis=1) < 0.5) > 0.95")
     blocks.append("assert np.all((distance < 0.5).mean(axis=0) > 0.2), 'both modes'")
     output = python("\n".join(blocks), cwd=tmp_path)

@@ -454,7 +454,10 @@ def test_one_call_makes_a_page_and_a_verdict(tmp_path):
     assert str(report).startswith("fine\n- Of 200 simulated truths")
     path = report.save(tmp_path / "pages" / "page.png")
     assert path.read_bytes()[:4] == b"\x89PNG"
-    assert report.plot() is report.figure
+    display = report.plot()
+    assert len(display.pairs_.axes_.ravel()) == 4
+    assert display.coverage_.figure_ is not None
+    assert [len(part.axes_) for part in (display.ranks_, display.predictive_)] == [2, 2]
 
 
 def test_everything_that_is_wrong_is_said():
@@ -475,7 +478,7 @@ def test_simulations_from_rounds_are_judged_by_fresh_ones_or_not_at_all():
     assert blind.verdict == "fine as far as checked"
     assert blind.calibration is None
     assert "Calibration was not judged" in blind.sentences[0]
-    blind.figure.savefig(io.BytesIO())
+    blind.plot().figure_.savefig(io.BytesIO())
     fresh = diagnose(Conjugate(), rounds, prior, [0.1], simulator, n=60)
     assert fresh.calibration.n == 60
     given = diagnose(Conjugate(), rounds, prior, [0.1], test=problem(1, 80, seed=3)[1])
@@ -505,10 +508,10 @@ def test_progress_is_reported():
 def test_each_result_has_its_picture():
     prior, sims = problem(3, 200)
     report = diagnose(Conjugate(), sims, prior, [0.1, 0.2, 0.3], n=40)
-    titles = [ax.get_title(loc="left") for ax in report.calibration.plot().axes]
+    titles = [ax.get_title(loc="left") for ax in report.calibration.plot().axes_]
     assert titles == list(prior.names)
-    assert len(report.calibration.coverage.plot().axes[0].lines) == 5  # the diagonal, three parameters, the density
-    assert [ax.get_title(loc="left") for ax in report.predictive.plot().axes] == ["x1", "x2", "x3"]
+    assert list(report.calibration.coverage.plot().lines_) == [*prior.names, "highest density"]
+    assert [ax.get_title(loc="left") for ax in report.predictive.plot().axes_] == ["x1", "x2", "x3"]
 
 
 def test_too_many_summaries_show_the_oddest():
@@ -516,6 +519,6 @@ def test_too_many_summaries_show_the_oddest():
     observed = np.zeros(30)
     observed[[4, 17]] = 9.0
     check = posterior_predictive_check(None, Simulations(np.zeros((40, 1)), rng.standard_normal((40, 30))), observed)
-    shown = [ax.get_title(loc="left") for ax in check.plot().axes]
+    shown = [ax.get_title(loc="left") for ax in check.plot().axes_]
     assert len(shown) == 12
     assert {"x5", "x18"} <= set(shown)

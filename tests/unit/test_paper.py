@@ -7,6 +7,7 @@ import oracles
 import pytest
 
 from decond.paper import FIGURES, figure4
+from decond.paper.comparison import Row, compare
 from decond.regression import log_evidence_and_gradient
 
 REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; tests/unit/test_figure5.py has its parts
@@ -36,6 +37,28 @@ def test_figure_3_has_the_known_numbers(written):
         assert answers[name]["rmse"] == pytest.approx(error, abs=1.5e-3)
     found = answers["learned"]["hyperparameters"]
     np.testing.assert_allclose(list(found.values()), [1.03741465, 0.35222978, 0.40144024], rtol=1e-4)
+
+
+def test_figure_3_agrees_with_every_known_number(written):
+    rows = compare("figure3", written["figure3"][1])
+    assert len(rows) == 11
+    assert all(row.agrees for row in rows), [row for row in rows if not row.agrees]
+    assert rows[0].as_dict()["explanation"] == ""
+
+
+def test_figure_4_explains_why_nothing_can_be_compared(written):
+    rows = compare("figure4", written["figure4"][1])
+    assert len(rows) == 8
+    assert all(row.published is None and row.difference is None and row.why for row in rows)
+    assert rows[-1].quantity == "noise: everything learned"
+    assert "made with 0.25" in rows[-1].why
+
+
+@pytest.mark.parametrize(("ours", "agrees"), [(0.1684, True), (0.1671, True), (0.1692, False), (None, False)])
+def test_rows_agree_within_the_last_published_digit(ours, agrees):
+    row = Row("figure3", "rmse", 0.168, ours, "because")
+    assert row.agrees is agrees
+    assert row.as_dict()["explanation"] == ("" if agrees else "because")
 
 
 def test_figure_4_starts_from_the_known_draws():

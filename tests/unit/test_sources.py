@@ -6,6 +6,7 @@ import re
 import threading
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -316,3 +317,15 @@ def test_a_file_that_changes_between_passes_is_named(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.parquet is not there, on the machine"):
         MODEL.log_evidence(table)
+
+
+@pytest.mark.parametrize("kind", [list, Stream])
+def test_blocks_of_data_frames_keep_their_names_and_must_agree(kind):
+    frame = pd.DataFrame(X[:, :2], columns=["wind", "height"])
+    assert list(Table(frame, Z).names) == ["wind", "height"]
+    batches = Batches(kind([(frame[:50], Z[:50]), (frame[50:], Z[50:])]))
+    assert batches.names == ["wind", "height"]
+    assert len(batches) == len(Z)
+    turned = Batches(kind([(frame[:50], Z[:50]), (frame[["height", "wind"]][50:], Z[50:])]))
+    with pytest.raises(ValueError, match="x of block 1 has the columns height, wind, but that of block 0 has w"):
+        turned.total(lambda piece: piece.targets.sum())

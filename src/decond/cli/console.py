@@ -1,37 +1,49 @@
 """What all commands share: where they print, how they end on wrong input, and the bar that moves meanwhile."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-__all__ = ["console", "errors", "make_folder", "progress_bar", "say_wrote", "wrong_input"]
+__all__ = [
+    "console",
+    "errors",
+    "make_folder",
+    "progress_bar",
+    "refuse",
+    "say_json",
+    "say_wrote",
+    "wrong_input",
+]
 
 console = Console()
 errors = Console(stderr=True)
 
 
 @contextlib.contextmanager
-def wrong_input() -> Iterator[None]:
-    """End the program with one clear message and exit code 2 where the input is wrong."""
+def wrong_input(too_large: str = "Give fewer rows.") -> Iterator[None]:
+    """End the program with one clear message and exit code 2 where the input is wrong.
+
+    `too_large` says what to do where memory runs out.
+    """
     try:
         yield
     except MemoryError as error:
-        _say_error(
-            f"{error}. These models hold a matrix of all rows by all rows: fit a sample of some thousand rows."
-        )
-        raise typer.Exit(2) from None
+        refuse(f"{str(error).rstrip('.') or 'the data do not fit into memory'}. {too_large}")
     except (FloatingPointError, OSError, TypeError, ValueError) as error:
-        _say_error(str(error))
-        raise typer.Exit(2) from None
+        refuse(str(error))
 
 
-def _say_error(message: str) -> None:
+def refuse(message: str) -> NoReturn:
+    """Say what is wrong on stderr, and end with exit code 2."""
     errors.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
+    raise typer.Exit(2) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -66,3 +78,16 @@ def say_wrote(*paths: Path) -> None:
     """Name the files that were written."""
     for path in paths:
         console.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+def say_json(data: Any) -> None:
+    """Print one JSON object on stdout; numbers that JSON does not have become null."""
+    console.print_json(data=_finite(data), allow_nan=False, default=str)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -1,17 +1,23 @@
 """`decond demo`: a turbine's power curve from the mean power of each day, with the truth beside it."""
 
-import json
+import json as json_text
+import shlex
 import time
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
-from decond.cli.console import console, make_folder, progress_bar, say_wrote, wrong_input
+from decond.cli import story
+from decond.cli.console import console, make_folder, progress_bar, say_json, say_wrote, wrong_input
 
-__all__ = ["command", "write"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Problem", "Result", "command", "solve"]
 
 BIN = 0.5
 """Width in m/s of the bins in which the true curve is averaged."""
@@ -19,137 +25,189 @@ BIN = 0.5
 LEAST_HOURS = 20
 """Hours that a bin needs to count as truth."""
 
-
+OURS = "decond"
 NAIVE = {
     "mean power on mean wind": ("EcologicalGP", "cascade"),
     "each reading has its day's power": ("ImputeGP", "impute"),
 }
 """Answers without deconditioning: words, estimator, and role in the picture."""
 
+SOURCE = "Data: ENGIE, La Haute Borne wind farm, Etalab Open Licence 2.0."
 
-class Answer(NamedTuple):
-    """One estimate of the power curve."""
 
-    predict: Any
-    """From wind speeds to power."""
-    seconds: float
-    has_bars: bool = False
-    """Whether `predict` gives standard deviations too."""
+@dataclass(frozen=True)
+class Problem:
+    """Two tables that the answers may see, and hours on other days that score them."""
+
+    hours: "pd.DataFrame"
+    """Columns day and wind."""
+    days: "pd.DataFrame"
+    """Columns day and power."""
+    wind_true: np.ndarray
+    power_true: np.ndarray
+
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return wind speeds and the mean power there over the hidden hours."""
+        index = (self.wind_true / BIN).astype(int)
+        hours = np.bincount(index)
+        known = hours >= LEAST_HOURS
+        speeds, powers = (np.bincount(index, v)[known] / hours[known] for v in (self.wind_true, self.power_true))
+        return speeds, powers
+
+
+@dataclass(frozen=True)
+class Result:
+    """Fitted answers by name, how well each does, and what was warned of."""
+
+    models: dict[str, Any]
+    numbers: dict[str, dict[str, float | None]]
+    warnings: list[str]
 
 
 def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")] = Path("decond-demo"),
+    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, and nothing else.")] = False,
 ) -> None:
-    """Recover a wind turbine's power curve from daily means, and draw it beside the truth.
+    """Recover a wind turbine's power curve from daily means, and see it beside the truth.
 
     One table has eight wind speeds a day, the other the mean power of each day; no row has a wind speed with its
     power. Wanted is power as a function of wind, with error bars. The hourly truth on other days scores the answer.
+    Writes a report for the browser, a picture, the scores and the two tables; opens nothing.
     """
     with wrong_input():
         make_folder(output)
+    problem = turbine()
+    if not json:
+        story.tell_problem(console, problem.hours, problem.days, list(NAIVE))
     with progress_bar("learning the power curve") as report:
-        paths, numbers = write(output, report)
-    console.print(_as_table(numbers))
-    console.print("Data: ENGIE, La Haute Borne wind farm, Etalab Open Licence 2.0.", highlight=False)
+        result = solve(problem, report)
+    paths = _write(output, problem, result)
+    if json:
+        say_json({"answers": result.numbers, "files": [str(path) for path in paths]})
+        return
+    story.tell_answer(console, _curves(problem, result), result.numbers)
+    story.tell_next(console, output)
+    console.print(SOURCE, highlight=False)
     say_wrote(*paths)
 
 
-def write(folder: Path, progress: Any = None) -> tuple[list[Path], dict[str, Any]]:
-    """Run the demo and write its picture and numbers into a folder."""
+def turbine() -> Problem:
+    """Return the demo's tables and the hidden truth."""
+    import pandas as pd
+
     from decond.datasets import wind_day
 
-    problem = wind_day()
-    speeds, truth = true_curve(problem)
-    answers = {
-        "deconditional": _timed(lambda: _ours(problem, progress), has_bars=True),
-        **{words: _timed(lambda name=name: _naive(problem, name)) for words, (name, _) in NAIVE.items()},
-    }
-    numbers = {name: _score(answer, problem, speeds, truth) for name, answer in answers.items()}
-    paths = [folder / "power_curve.png", folder / "numbers.json"]
-    _draw(problem, answers, speeds, truth).savefig(paths[0], dpi=120)
-    paths[1].write_text(json.dumps(numbers, indent=2) + "\n")
-    return paths, numbers
+    given = wind_day()
+    hours = pd.DataFrame({"day": given.groups, "wind": given.x["ws_hub"].to_numpy()})
+    days = pd.DataFrame({"day": given.z.index.to_numpy(), "power": given.z.to_numpy()})
+    return Problem(hours, days, given.x_true["ws_hub"].to_numpy(), given.z_true)
 
 
-def true_curve(problem: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return wind speeds and the mean power there over the hidden hours."""
-    speed, power = problem.x_true["ws_hub"].to_numpy(), problem.z_true
-    index = (speed / BIN).astype(int)
-    hours = np.bincount(index)
-    known = hours >= LEAST_HOURS
-    mean_speed, mean_power = (np.bincount(index, v)[known] / hours[known] for v in (speed, power))
-    return mean_speed, mean_power
-
-
-def _ours(problem: Any, progress: Any) -> Any:
-    from decond.estimators import AggregateGP
-
-    model = AggregateGP(seed=0).fit(problem.x, problem.groups, problem.z, progress=progress)
-    return model.predict
-
-
-def _naive(problem: Any, name: str) -> Any:
-    """Return the prediction of one of the answers without deconditioning, whose warnings do not matter here."""
-    import warnings
+def solve(problem: Problem, progress: Any = None) -> Result:
+    """Fit decond and the answers without deconditioning, and score each on hours that none has seen."""
+    import pandas as pd
 
     from decond import estimators
 
-    days, target_days = problem.groups.astype(str), problem.z.index.to_numpy().astype(str)
-    model = getattr(estimators, name)(n_restarts=0)
+    hours, days = problem.hours, problem.days
+    power = pd.Series(days["power"].to_numpy(), index=days["day"], name="power")
+    labels = (hours["day"].astype(str).to_numpy(), days["day"].astype(str).to_numpy(), days["power"].to_numpy())
+    models, seconds = {}, {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        begin = time.perf_counter()
+        models[OURS] = estimators.AggregateGP(seed=0).fit(
+            hours[["wind"]], hours["day"].to_numpy(), power, progress=progress
+        )
+        seconds[OURS] = time.perf_counter() - begin
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model.fit(problem.x, days, target_days, problem.z.to_numpy())
-    return model.predict
+        warnings.simplefilter("ignore", UserWarning)  # what they warn of says nothing about the model
+        for words, (name, _) in NAIVE.items():
+            begin = time.perf_counter()
+            models[words] = getattr(estimators, name)(n_restarts=0).fit(hours[["wind"]], *labels)
+            seconds[words] = time.perf_counter() - begin
+    numbers = {name: {**_score(name, model, problem), "seconds": seconds[name]} for name, model in models.items()}
+    return Result(models, numbers, [str(warning.message) for warning in caught])
 
 
-def _timed(fit: Any, has_bars: bool = False) -> Answer:
-    begin = time.perf_counter()
-    predict = fit()
-    return Answer(predict, time.perf_counter() - begin, has_bars)
-
-
-def _score(answer: Answer, problem: Any, speeds: np.ndarray, truth: np.ndarray) -> dict[str, float | None]:
+def _winds(values: Any) -> "pd.DataFrame":
     import pandas as pd
 
-    error = answer.predict(problem.x_true) - problem.z_true
+    return pd.DataFrame({"wind": np.asarray(values, dtype=np.float64)})
+
+
+def _score(name: str, model: Any, problem: Problem) -> dict[str, float | None]:
+    error = model.predict(_winds(problem.wind_true)) - problem.power_true
     inside = None
-    if answer.has_bars:
-        mean, std = answer.predict(pd.DataFrame({"ws_hub": speeds}), return_std=True)
+    if name == OURS:
+        speeds, truth = problem.curve()
+        mean, std = model.predict(_winds(speeds), return_std=True)
         inside = float(np.mean(np.abs(mean - truth) <= 2.0 * std))
-    return {"rmse_kw": float(np.sqrt(np.mean(error**2))), "coverage_2sd": inside, "seconds": answer.seconds}
+    return {"rmse_kw": float(np.sqrt(np.mean(error**2))), "coverage_2sd": inside}
 
 
-def _draw(problem: Any, answers: dict[str, Answer], speeds: np.ndarray, truth: np.ndarray) -> Any:
-    import pandas as pd
+def _curves(problem: Problem, result: Result) -> story.Curves:
+    """Return the answers four times a m/s, as far as the truth is known."""
+    speeds, truth = problem.curve()
+    at = np.arange(0.0, speeds.max(), 0.25)
+    mean, std = result.models[OURS].predict(_winds(at), return_std=True)
+    naive = {words: result.models[words].predict(_winds(at)) for words in NAIVE}
+    return story.Curves(at, np.interp(at, speeds, truth), mean, 2.0 * std, naive)
+
+
+def _write(folder: Path, problem: Problem, result: Result) -> list[Path]:
+    """Write the report, the picture, the scores and the two tables."""
+    report, picture, scores, hours, days = (
+        folder / name for name in ("report.html", "power_curve.png", "numbers.json", "hours.csv", "days.csv")
+    )
+    _report(folder, problem, result).write(report)
+    _draw(problem, result).savefig(picture, dpi=120)
+    scores.write_text(json_text.dumps(result.numbers, indent=2) + "\n")
+    problem.hours.to_csv(hours, index=False)
+    problem.days.to_csv(days, index=False)
+    return [report, picture, scores, hours, days]
+
+
+def _report(folder: Path, problem: Problem, result: Result) -> Any:
+    from decond.reports import fit_report
+
+    hours, days = problem.hours, problem.days
+    return fit_report(
+        result.models[OURS],
+        {
+            "x": hours[["wind"]],
+            "groups": hours["day"],
+            "z_groups": days.set_index("day")["power"],
+        },
+        target="power",
+        units={"wind": "m/s", "power": "kW"},
+        baselines={words: result.models[words] for words in NAIVE},
+        lines={"truth: hourly means on other days": problem.curve()},
+        warnings=result.warnings,
+        notes=[SOURCE],
+        title="A wind turbine's power curve from daily means",
+        command=shlex.join(["decond", "demo", "--output", str(folder)]),
+    )
+
+
+def _draw(problem: Problem, result: Result) -> Any:
     from matplotlib.figure import Figure
 
-    from decond.plotting import plot_band, plot_line, plot_points
+    from decond.plotting.style import plot_band, plot_line, plot_points
 
     figure = Figure(figsize=(9.0, 5.5), layout="constrained")
     ax = figure.subplots()
-    grid = pd.DataFrame({"ws_hub": np.linspace(0.0, speeds.max(), 200)})
-    days = problem.x["ws_hub"].groupby(problem.groups).mean()
-    plot_points(ax, days, problem.z.loc[days.index], label="what was seen: means of 120 days")
-    mean, std = answers["deconditional"].predict(grid, return_std=True)
-    plot_band(ax, grid, mean, std, "model", "deconditional")
+    speeds, truth = problem.curve()
+    grid = _winds(np.linspace(0.0, speeds.max(), 200))
+    means = problem.hours.groupby("day")["wind"].mean()
+    plot_points(
+        ax, means, problem.days.set_index("day")["power"].loc[means.index], label=f"means of {len(means)} days"
+    )
+    mean, std = result.models[OURS].predict(grid, return_std=True)
+    plot_band(ax, grid, mean, std, "model", OURS)
     for words, (_, role) in NAIVE.items():
-        plot_line(ax, grid, answers[words].predict(grid), role, words, "--")
+        plot_line(ax, grid, result.models[words].predict(grid), role, words, "--")
     plot_line(ax, speeds, truth, "truth", "truth: hourly means on other days")
     ax.set(xlabel="wind speed at the hub (m/s)", ylabel="power (kW)", title="A power curve from daily means")
     ax.legend(frameon=False, fontsize=9, loc="upper left")
     return figure
-
-
-def _as_table(numbers: dict[str, dict[str, float | None]]) -> Table:
-    table = Table(title="Power of each hour on days that were not seen")
-    for heading in ("answer", "RMSE (kW)", "true curve inside ± 2 sd", "seconds"):
-        table.add_column(heading, justify="left" if heading == "answer" else "right")
-    for name, row in numbers.items():
-        inside = row["coverage_2sd"]
-        table.add_row(
-            name,
-            f"{row['rmse_kw']:.0f}",
-            "no error bars" if inside is None else f"{inside:.0%}",
-            f"{row['seconds']:.1f}",
-        )
-    return table

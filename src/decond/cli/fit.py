@@ -4,15 +4,26 @@ import warnings
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from decond.cli.console import console, progress_bar, say_wrote, wrong_input
+from decond.cli.completion import complete_column
+from decond.cli.console import console, progress_bar, say_json, say_wrote, wrong_input
 from decond.cli.jobs import Job, Request, prepare, workers_for
-from decond.cli.summary import summarize
+from decond.cli.reporting import check_report, command_of
+from decond.cli.summary import Summary, summarize
+
+if TYPE_CHECKING:
+    from decond.reports import Report
 
 __all__ = ["command"]
+
+TOO_LARGE = (
+    "This model holds matrices of all rows by all rows: fit a sample of some thousand rows, or, where x and z stand "
+    "in one table, use --sparse."
+)
+TOO_LARGE_SPARSE = "Use fewer --inducing points, or Parquet files, which are read in parts."
 
 
 class Uncertainty(StrEnum):
@@ -23,6 +34,7 @@ class Uncertainty(StrEnum):
 
 
 def command(
+    ctx: typer.Context,
     tables: Annotated[
         list[Path],
         typer.Argument(
@@ -31,10 +43,20 @@ def command(
             metavar="PAIRS [TASK]",
         ),
     ],
-    x: Annotated[list[str], typer.Option("--x", help="Column of x in the first table; repeat for several.")],
-    z: Annotated[str, typer.Option("--z", help="Column of the target z.")],
+    x: Annotated[
+        list[str],
+        typer.Option(
+            "--x", help="Column of x in the first table; repeat for several.", autocompletion=complete_column
+        ),
+    ],
+    z: Annotated[str, typer.Option("--z", help="Column of the target z.", autocompletion=complete_column)],
     y: Annotated[
-        list[str] | None, typer.Option("--y", help="Column of the mediator y, in both tables; repeat for several.")
+        list[str] | None,
+        typer.Option(
+            "--y",
+            help="Column of the mediator y, in both tables; repeat for several.",
+            autocompletion=complete_column,
+        ),
     ] = None,
     labels: Annotated[bool, typer.Option("--labels", help="The numbers in --y are labels (names).")] = False,
     aggregate: Annotated[
@@ -64,7 +86,12 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the model; a picture goes beside it.")
     ] = Path("model.decond"),
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Where to write a report of the fit: one HTML page, *.html.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the results as one JSON object, and nothing else on stdout.")
+    ] = False,
 ) -> None:
     """Learn z as a function of x from tables in which they never stand together.
 
@@ -79,25 +106,51 @@ def command(
 
     One in Parquet files, which may be larger than memory; here or on a cluster:
         decond fit table/*.parquet --x wind --z power --sparse --workers 2
+
+    With --report page.html the result can be read, shown and kept as one page.
     """
     bars = None if uncertainty is None else uncertainty.value
     request = Request(
         tables, x, y or [], z, labels, aggregate, sparse, inducing, bars, restarts, seed, workers, cluster
     )
-    with wrong_input():
+    with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
         picture = _check_output(output)
+        check_report(report, output, picture)
         job = prepare(request)
         with workers_for(request) as client:
             job = job.with_rows(client)
             caught = _fit(job, client)
         summary = summarize(job, caught)
         _write(job, output, picture)
+        page = None if report is None else _write_report(job, summary, command_of(ctx), report)
     if json:
-        console.print_json(data={**asdict(summary), "model": str(output), "picture": str(picture)})
+        files = {"model": str(output), "picture": str(picture)}
+        more = {} if page is None else {"verdict": page.verdict, "report": str(report)}
+        say_json({**asdict(summary), **files, **more})
         return
     for part in summary.parts():
         console.print(part, markup=False, highlight=False)
-    say_wrote(output, picture)
+    if page is not None:
+        console.print(page.verdict, markup=False, highlight=False)
+    say_wrote(output, picture, *([] if report is None else [report]))
+
+
+def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> "Report":
+    """Write the report of a fitted job; naive baselines are fitted for it."""
+    from decond.reports import fit_report
+
+    data, notes = job.shown_data()
+    with progress_bar("writing the report"):
+        page = fit_report(
+            job.estimator,
+            data,
+            target=job.request.z,
+            warnings=summary.warnings,
+            notes=notes,
+            command=command_line,
+        )
+    page.write(path)
+    return page
 
 
 def _check_output(output: Path) -> Path:
@@ -124,8 +177,9 @@ def _fit(job: Job, client: Any) -> list[str]:
 
 def _write(job: Job, output: Path, picture: Path) -> None:
     from decond.io import save
-    from decond.plotting import plot_model
+    from decond.plotting import FunctionDisplay
 
     assert job.x is not None
     save(job.estimator, output)
-    plot_model(job.estimator, job.x, job.request.z, job.z_of_rows).savefig(picture, dpi=120)
+    display = FunctionDisplay.from_estimator(job.estimator, job.x, job.z_of_rows, target_name=job.request.z)
+    display.save(picture, dpi=120)

@@ -74,6 +74,15 @@ class Job:
         sample = survey(table if client is None else as_cluster_source(table, client=client), 0, SHOWN).sample
         return replace(self, x=pd.DataFrame(sample.x, columns=table.names), z_of_rows=sample.z[:, 0])
 
+    def shown_data(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the arguments of `fit` for a report, of a table on disk the rows to draw, and notes about them."""
+        if "y" in self.data or "groups" in self.data:
+            return self.data, self.notes
+        assert self.x is not None
+        note = f"Ranges, data and checks on this page are from {len(self.x):,} of the {len(self.data['X']):,} rows."
+        sampled = len(self.x) < len(self.data["X"])
+        return {"X": self.x, "y": self.z_of_rows}, [*self.notes, *([note] if sampled else [])]
+
 
 def prepare(request: Request) -> Job:
     """Read and check the tables, and choose the estimator."""
@@ -177,7 +186,7 @@ def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
     z = groups.numbers([request.z])[request.z].set_axis(found.y_task[column])[found.used_task]
     if len(z) < LEAST:
         raise TableError(f"only one {column!r} is in both tables; fitting needs at least {LEAST}.")
-    data = {"x": x, "groups": found.y[column].to_numpy()[found.used], "z_groups": z}
+    data = {"x": x, "groups": found.y[column][found.used], "z_groups": z}
     estimator = AggregateGP(**request.parameters())
     return Job(request, f"{len(x)} rows in {len(z)} groups", estimator, data, x, notes=found.notes)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from decond.cli.console import errors, say_wrote, wrong_input
+from decond.cli.console import errors, say_json, say_wrote, wrong_input
 from decond.tables import Table, TableError, check_output, read_table, write_table
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format: .csv, .tsv, .parquet.")
     ] = Path("predictions.csv"),
+    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON, and nothing else.")] = False,
 ) -> None:
     """Predict z for every row of a table, with its standard deviation.
 
@@ -31,14 +32,18 @@ def command(
 
     Example: decond predict model.decond new.csv --output predictions.csv
     """
-    with wrong_input():
+    with wrong_input("Give a table with fewer rows."):
         check_output(output)
         given = read_table(table)
         given.check_length(1, "predicting")
         _check_names_are_free(given)
         estimator = _load(model)
         x = given.numbers(_columns(estimator, given))
-        write_table(_with_predictions(given, estimator, x, output), output)
+        predicted = _with_predictions(given, estimator, x, output)
+        write_table(predicted, output)
+    if json:
+        say_json({"predictions": str(output), "model": type(estimator).__name__, **_summary(predicted)})
+        return
     say_wrote(output)
 
 
@@ -83,3 +88,13 @@ def _with_predictions(table: Table, estimator: Any, x: "pd.DataFrame", output: P
         return frame.assign(mean=mean, sd=std)
     errors.print(f"{type(estimator).__name__} has no error bars, so there is no column 'sd'.", markup=False)
     return frame.assign(mean=estimator.predict(x))
+
+
+def _summary(predicted: "pd.DataFrame") -> dict[str, Any]:
+    """Return how many rows there are, and the range of what was added to them."""
+    added = {name: predicted[name] for name in ADDED if name in predicted}
+    ranges = {
+        name: {"least": float(values.min()), "average": float(values.mean()), "most": float(values.max())}
+        for name, values in added.items()
+    }
+    return {"rows": len(predicted), **ranges}

@@ -2,12 +2,16 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from decond.cli.console import console, make_folder, progress_bar, say_wrote, wrong_input
+from decond.cli.console import console, make_folder, progress_bar, say_json, say_wrote, wrong_input
+
+if TYPE_CHECKING:
+    from decond.paper.comparison import Row
 
 __all__ = ["command"]
 
@@ -15,6 +19,7 @@ __all__ = ["command"]
 class Figure(StrEnum):
     """The figures that can be made again."""
 
+    all = "all"
     figure3 = "figure3"
     figure4 = "figure4"
     figure5 = "figure5"
@@ -25,24 +30,47 @@ def command(
         Figure,
         typer.Argument(
             help="figure3: a function recovered from two tables. figure4: 100 rows represented by five points. "
-            "figure5: posteriors of two simulators (minutes)."
+            "figure5: posteriors of two simulators (minutes). all: each of them, and a page that compares every "
+            "number with the published one.",
+            metavar="FIGURE",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")] = Path("decond-paper"),
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, and nothing else.")] = False,
 ) -> None:
-    """Make a figure of the paper again: a PNG, and a JSON with its numbers.
+    """Make a figure of the paper again, or all of them: a PNG each, and a JSON with its numbers.
 
     Example: decond reproduce figure3 --output figures
     """
     with wrong_input():
         make_folder(output)
-    with progress_bar(f"computing {figure.value}"):
-        from decond.paper import FIGURES
+    from decond.paper import FIGURES
+    from decond.paper.comparison import compare, write_comparison
 
-        paths, numbers = FIGURES[figure.value](output)
+    names = list(FIGURES) if figure is Figure.all else [figure.value]
+    numbers: dict[str, Any] = {}
+    paths: list[Path] = []
+    rows: list[Row] = []
+    for name in names:
+        with progress_bar(f"computing {name}"):
+            written, numbers[name] = FIGURES[name](output)
+        paths += written
+        rows += compare(name, numbers[name])
+        if not json:
+            _show_numbers(numbers[name])
+    if figure is Figure.all:
+        paths += write_comparison(output, rows)
+    if json:
+        comparison = [row.as_dict() for row in rows]
+        say_json({"figures": numbers, "comparison": comparison, "files": [str(path) for path in paths]})
+        return
+    _show_comparison(rows)
+    say_wrote(*paths)
+
+
+def _show_numbers(numbers: dict[str, Any]) -> None:
     for table in _as_tables(numbers):
         console.print(table)
-    say_wrote(*paths)
 
 
 def _as_tables(numbers: dict[str, Any]) -> list[Table]:
@@ -65,3 +93,21 @@ def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> Table:
     for name, answer in answers.items():
         table.add_row(name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in headings))
     return table
+
+
+def _show_comparison(rows: "list[Row]") -> None:
+    """Print published numbers beside ours; reasons for a difference follow the table by number."""
+    from decond.paper.comparison import NOTES, reasons
+
+    found = reasons(rows)
+    table = Table(title="published and reproduced")
+    for heading in ("figure", "number", "published", "ours", "difference", "why"):
+        table.add_column(heading, justify="left" if heading in ("figure", "number") else "right")
+    for row in rows:
+        table.add_row(row.figure[-1], row.quantity, *row.texts(), str(found.get(row.reason, "")))
+    console.print(table)
+    for reason, number in found.items():
+        console.print(Text(f"{number}. {reason}"))
+    for name in dict.fromkeys(row.figure for row in rows):
+        for note in NOTES[name]:
+            console.print(Text(f"Figure {name.removeprefix('figure')}: {note}"))

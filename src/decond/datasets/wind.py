@@ -20,7 +20,12 @@ __all__ = ["Wind", "WindDay", "load_wind", "wind_day"]
 
 @dataclass(frozen=True)
 class Wind:
-    """The two tables of `load_wind`, and whom to name when you use them."""
+    """The two tables of `load_wind`, and whom to name when you use them.
+
+    >>> wind = load_wind()
+    >>> wind.daily.loc[0, ["power_kw_mean", "n_hours"]].round(1).to_dict()
+    {'power_kw_mean': 878.1, 'n_hours': 24.0}
+    """
 
     hourly: "pd.DataFrame" = field(repr=False)
     """One row an hour: `time_utc`; `day`, a number from 0; `ws_hub`, wind speed at the hub in m/s; `power_kw`;
@@ -38,6 +43,10 @@ class WindDay:
 
     The model sees a few wind speeds of each day (`x`), their day (`groups`) and the mean power of that day
     (`z`), but never a wind speed with its power. The truth is hourly, on other days.
+
+    >>> problem = wind_day(n_days=10, readings=3)
+    >>> problem.x.shape, sorted(set(problem.groups)) == list(problem.z.index)
+    ((30, 1), True)
     """
 
     x: "pd.DataFrame" = field(repr=False)

@@ -7,6 +7,7 @@ import numpy as np
 from decond.checks import as_row, check_choice, frozen
 from decond.embeddings.conditional import (
     ConditionalMeanOperator,
+    Operator,
     check_regularization,
     fitted,
     query_rows,
@@ -19,7 +20,7 @@ from decond.linalg import add_to_diagonal, cholesky, multiply, solve_general
 __all__ = ["KernelBayesRule"]
 
 
-class KernelBayesRule:
+class KernelBayesRule(Operator):
     """Posterior of Y given X = x from pairs (x, y) and prior draws, in the forms of the paper's Table F.1.
 
     With A = (L + nλI)⁻¹ L̃ and D = diag(A1), weights for a query x are
@@ -42,6 +43,8 @@ class KernelBayesRule:
     >>> abs(posterior.normalized().expectation(lambda y: y[:, 0]) - 1.0) < 0.1
     True
     """
+
+    settings = ("variant", "regularizer", "regularization", "evidence_regularization")
 
     def __init__(
         self,

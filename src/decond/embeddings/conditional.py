@@ -8,12 +8,39 @@ from decond.checks import as_number, as_row, check_same_length, frozen
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
+from decond.notebook import card, definitions
 from decond.smoother import Smoother
 
 __all__ = ["ConditionalMeanOperator"]
 
 
-class ConditionalMeanOperator:
+class Operator:
+    """Base of operators that are estimated from pairs: how they are shown."""
+
+    settings: tuple[str, ...] = ("regularization",)
+    """What can be chosen besides the kernels."""
+    kernel_x: Kernel
+    kernel_y: Kernel
+
+    def __repr__(self) -> str:
+        """Show kernels, settings and what it was fitted on."""
+        chosen = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
+        return f"{type(self).__name__}({self.kernel_x!r}, {self.kernel_y!r}, {chosen}; {self._fitted_on()})"
+
+    def _repr_html_(self) -> str:
+        """Show the same as a table, for notebooks."""
+        kernels = {"kernel of x": repr(self.kernel_x), "kernel of y": repr(self.kernel_y)}
+        settings = {name.replace("_", " "): getattr(self, name) for name in self.settings}
+        return card(type(self).__name__, self._fitted_on(), definitions({**kernels, **settings}))
+
+    def _fitted_on(self) -> str:
+        if not hasattr(self, "x_"):
+            return "not fitted"
+        prior = getattr(self, "y_prior_", None)
+        return f"fitted on {len(self.x_)} pairs" + ("" if prior is None else f" and {len(prior)} prior draws")
+
+
+class ConditionalMeanOperator(Operator):
     """Ĉ_X|Y = Φ (L + nλI)⁻¹ Ψᵀ, estimated from pairs (x, y) (Definition 3.3, Theorem 3.3 of the paper).
 
     `regularization` is the paper's λ. `kernel_y` may be a feature map; with fewer features than pairs the

@@ -8,6 +8,7 @@ from decond.checks import as_weights, check_same_length, frozen
 from decond.embeddings.mean import MeanEmbedding
 from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
+from decond.notebook import card, definitions
 
 __all__ = ["CovarianceOperator", "CrossCovarianceOperator"]
 
@@ -54,6 +55,11 @@ class CrossCovarianceOperator:
     def __repr__(self) -> str:
         """Show kernels and size."""
         return f"{type(self).__name__}({self.kernel_x!r}, {self.kernel_y!r}, {len(self.x)} points)"
+
+    def _repr_html_(self) -> str:
+        """Show the same as a table, for notebooks."""
+        kernels = {"kernel of x": repr(self.kernel_x), "kernel of y": repr(self.kernel_y)}
+        return card(type(self).__name__, f"of {len(self.x)} points", definitions(kernels))
 
 
 class CovarianceOperator(CrossCovarianceOperator):

@@ -7,6 +7,7 @@ import numpy as np
 from decond.checks import as_row, check_choice, frozen
 from decond.embeddings.conditional import (
     ConditionalMeanOperator,
+    Operator,
     check_regularization,
     fitted,
     query_rows,
@@ -21,7 +22,7 @@ __all__ = ["DeconditionalMeanOperator"]
 FORMS = ("auto", "task", "transformation", "features")
 
 
-class DeconditionalMeanOperator:
+class DeconditionalMeanOperator(Operator):
     """C̄'_X|Y = Ψ̃ [AᵀKA + mεI]⁻¹ AᵀΦᵀ with A = (L + nλI)⁻¹ L̃ (Definition 4.3, Theorem 4.3 of the paper).
 
     Estimated from pairs (x, y), from any joint distribution with the right p(x | y), and separate draws `y_prior`
@@ -40,6 +41,8 @@ class DeconditionalMeanOperator:
     >>> abs(dmo.embedding([1.0]).normalized().expectation(lambda y: y[:, 0]) - 1.0) < 0.05
     True
     """
+
+    settings = ("regularization", "evidence_regularization", "form")
 
     def __init__(
         self,

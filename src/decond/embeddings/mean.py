@@ -1,7 +1,7 @@
 """Every distribution is a weighted set of points under a kernel."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,9 +9,16 @@ from decond.checks import as_count, as_targets, as_weights, frozen
 from decond.features.base import as_kernel
 from decond.herding import Herding
 from decond.kernels.base import Kernel
+from decond.notebook import card, curve, definitions
 from decond.parameters import same
 
+if TYPE_CHECKING:
+    from decond.plotting import EmbeddingDisplay
+
 __all__ = ["MeanEmbedding"]
+
+CURVE_POINTS = 80
+"""Points of the small curve that notebooks show."""
 
 
 class MeanEmbedding:
@@ -82,6 +89,20 @@ class MeanEmbedding:
         rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
         return Herding(self(rows), rows, self.kernel if kernel is None else as_kernel(kernel, "kernel"))
 
+    def plot(self, samples: Any = None, columns: tuple[int, ...] | None = None, ax: Any = None) -> "EmbeddingDisplay":
+        """Draw the weights, negative ones too, in `ax` or a new figure, and return the display.
+
+        `samples` are herded samples to be shown with them, or how many to herd; `columns` say which one or two
+        columns of the points are shown.
+
+        >>> from decond.kernels import RBF
+        >>> MeanEmbedding(RBF(), [[0.0], [2.0]], [1.2, -0.2]).plot(samples=3).ax_.get_title()
+        '2 points, weights sum to 1, 1 negative'
+        """
+        from decond.plotting import EmbeddingDisplay
+
+        return EmbeddingDisplay.from_embedding(self, samples, columns=columns, ax=ax)
+
     def _check_same_space(self, other: "MeanEmbedding") -> None:
         if self.points.shape[1] != other.points.shape[1]:
             raise ValueError(
@@ -104,6 +125,18 @@ class MeanEmbedding:
             f"MeanEmbedding({self.kernel!r}, {len(self)} points in {self.points.shape[1]} dimension(s), "
             f"weights sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative)"
         )
+
+    def _repr_html_(self) -> str:
+        """Show kernel and weights and, of one column, the function μ, for notebooks."""
+        entries = {
+            "kernel": repr(self.kernel),
+            "points": f"{len(self)} in {self.points.shape[1]} dimension(s)",
+            "weights": f"sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative",
+        }
+        if self.points.shape[1] == 1 and self.points.dtype.kind == "f":
+            grid = np.linspace(self.points.min(), self.points.max(), CURVE_POINTS)
+            entries["μ"] = curve(grid, self(grid))
+        return card("MeanEmbedding", "", definitions(entries))
 
 
 def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:

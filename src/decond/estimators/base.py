@@ -8,20 +8,21 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_rows, check_choice
+from decond.checks import as_number, as_rows, check_choice, column_names
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
 from decond.estimators.ensemble import Ensemble, averaged, shares, single
+from decond.estimators.showing import Shown
 from decond.features.base import as_kernel
 from decond.learning import FitResult, HyperparameterSample, Model, maximize_evidence, sample_hyperparameters, select
 from decond.regression import FunctionPrior, Observation
 
-__all__ = ["IndirectRegressor", "PosteriorRegressor"]
+__all__ = ["AnsweringRegressor", "IndirectRegressor", "PosteriorRegressor"]
 
 UNCERTAINTIES = ("honest", "plain")
 MEANS = ("constant", "zero")
 
 
-class IndirectRegressor(RegressorMixin, BaseEstimator):
+class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
     """Base of all estimators: remembers columns, and refuses others at prediction."""
 
     def __sklearn_tags__(self) -> Any:
@@ -36,7 +37,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         self.n_features_in_ = rows.shape[1]
         names = column_names(x)
         if names is not None:
-            self.feature_names_in_ = names
+            self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return rows
@@ -45,9 +46,9 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         """Return x as rows with the columns that the model was fitted on."""
         check_is_fitted(self)
         names, known = column_names(x), getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and list(names) != list(known):
+        if names is not None and known is not None and names != list(known):
             raise ValueError(
-                f"x has the columns {list(names)}, but the model was fitted on {list(known)}; feature names should "
+                f"x has the columns {names}, but the model was fitted on {list(known)}; feature names should "
                 "match those that were passed during fit, in the same order."
             )
         rows = as_rows(x, "x", labels=True)
@@ -78,18 +79,14 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
 
 
-class PosteriorRegressor(IndirectRegressor):
-    """Base of the Gaussian-process estimators: every answer is a view of `posterior_`.
+class AnsweringRegressor(IndirectRegressor):
+    """Base of the estimators with error bars: every answer is a view of `posterior_`.
 
     Fitted attributes: `posterior_` (of the centered targets), `offset_` (what was subtracted), `scale_` (what they
-    were divided by; one unless there are several target columns), `kernel_` and `noise_` (learned), `fit_result_`.
+    were divided by; one unless there are several target columns).
     """
 
-    noise: Any
-    mean: str
-    uncertainty: str
-    n_restarts: int
-    seed: int
+    posterior_: Any
     offset_: Any
     scale_: Any
 
@@ -98,24 +95,39 @@ class PosteriorRegressor(IndirectRegressor):
 
         The noise of single measurements is not in them: they tell how well f itself is known.
         """
-        rows = self._known_columns(X)
+        check_is_fitted(self)
+        posterior, rows = self.posterior_, self._known_columns(X)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
-        mean = self.posterior_.mean(rows) * self.scale_ + self.offset_
+        mean = posterior.mean(rows) * self.scale_ + self.offset_
         if return_std:
-            std = self.posterior_.std(rows)
+            std = posterior.std(rows)
             std = std[:, None] if std.ndim < mean.ndim else std
             return mean, np.broadcast_to(std * self.scale_, mean.shape).copy()
         if return_cov:
-            covariance = self.posterior_.covariance(rows)
+            covariance = posterior.covariance(rows)
             covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
             return mean, covariance * np.square(self.scale_)
         return mean
 
     def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
         """Return n joint draws of f at the rows of X: (n, q), or (n, q, t) for several targets."""
-        rows = self._known_columns(X)
-        return self.posterior_.sample(rows, n, seed) * self.scale_ + self.offset_
+        check_is_fitted(self)
+        posterior, rows = self.posterior_, self._known_columns(X)
+        return posterior.sample(rows, n, seed) * self.scale_ + self.offset_
+
+
+class PosteriorRegressor(AnsweringRegressor):
+    """Base of the Gaussian-process estimators, with a posterior of all rows.
+
+    Fitted attributes, beside those of every one with error bars: `kernel_` and `noise_` (learned), `fit_result_`.
+    """
+
+    noise: Any
+    mean: str
+    uncertainty: str
+    n_restarts: int
+    seed: int
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
@@ -124,6 +136,14 @@ class PosteriorRegressor(IndirectRegressor):
         deviation = np.sqrt(variance)
         deviation = deviation[:, None] if deviation.ndim < mean.ndim else deviation
         return mean * self.scale_ + self.offset_, np.broadcast_to(deviation * self.scale_, mean.shape).copy()
+
+    def standardized_residuals(self) -> np.ndarray:
+        """Return (target - mean) / deviation of every target, mean and deviation predicted from the other targets.
+
+        If the error bars are right they are like draws of N(0, 1); `plotting.ResidualsDisplay` draws them.
+        """
+        mean, deviation = self.leave_one_out()
+        return (self.ensemble_.z * self.scale_ + self.offset_ - mean) / deviation
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the targets at the learned hyperparameters; of labels, that of their means."""
@@ -254,31 +274,21 @@ class PosteriorRegressor(IndirectRegressor):
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
         check_is_fitted(self)
-        result = self.fit_result_
-        summary = None
-        if result is not None:
-            names = [name for name in FitResult.__dataclass_fields__ if name != "model"]
-            summary = {name: getattr(result, name) for name in names}
         return {
             **self._fitted_columns(),
             "offset": self.offset_,
             "scale": self.scale_,
             "ensemble": self.ensemble_.state(),
-            "fit_result": summary,
+            "fit_result": None if self.fit_result_ is None else self.fit_result_.state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
         self.offset_, self.scale_ = state["offset"], state["scale"]
-        ensemble, summary = Ensemble.from_state(state["ensemble"]), state["fit_result"]
-        result = None
-        if summary is not None:
-            lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
-            result = FitResult(**{**summary, **lists, "model": None})
-        self._set_ensemble(ensemble, result)
-        if result is not None:
-            self.fit_result_ = dataclasses.replace(result, model=self._heaviest_model())
+        self._set_ensemble(Ensemble.from_state(state["ensemble"]), None)
+        if state["fit_result"] is not None:
+            self.fit_result_ = FitResult.from_state(state["fit_result"], self._heaviest_model())
 
 
 class Extra:
@@ -319,11 +329,3 @@ def _free(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
         return [*choice.free, *extra.free]
     kernel = {path: value for path, value in model.values().items() if path.startswith("prior.kernel.")}
     return [*(path for path, value in kernel.items() if np.any(value)), *extra.free]  # what is zero is absent
-
-
-def column_names(x: Any) -> np.ndarray | None:
-    """Return the column names of a frame if all are text, else None."""
-    columns = getattr(x, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.array(list(columns), dtype=object)

@@ -1,6 +1,5 @@
 """Two tables of any length that share only a mediator: finite features, and a fit that holds sums instead of rows."""
 
-import dataclasses
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -8,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_count, as_number, as_rows, as_targets, check_choice, check_same_length
-from decond.estimators.base import MEANS, IndirectRegressor
+from decond.estimators.base import MEANS, AnsweringRegressor
 from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
 from decond.estimators.linked import linked_mediators
 from decond.learning import FitResult
@@ -24,7 +23,7 @@ DEVIATIONS = (1e-60, 1e60)
 LENGTHSCALES = ("subsample", "passes", "given")
 
 
-class TaskTransformedFeatures(IndirectRegressor):
+class TaskTransformedFeatures(AnsweringRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
 
     The model is the paper's task-transformed Bayesian linear model (Theorem 5.3, part 1) in features of two kernels.
@@ -151,28 +150,6 @@ class TaskTransformedFeatures(IndirectRegressor):
         if not known[0] and known[1]:
             self._restore_columns(other._fitted_columns())
         return self
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Return E[f] at the rows of X; also the standard deviation of f, or its covariance between the rows.
-
-        The noise of single measurements is not in them: they tell how well f itself is known.
-        """
-        check_is_fitted(self)
-        posterior, rows = self.posterior_, self._known_columns(X)
-        if return_std and return_cov:
-            raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
-        mean = posterior.mean(rows) * self.scale_ + self.offset_
-        if return_std:
-            return mean, np.multiply.outer(posterior.std(rows), self.scale_)
-        if return_cov:
-            return mean, np.multiply.outer(posterior.covariance(rows), np.square(self.scale_))
-        return mean
-
-    def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
-        """Return n joint draws of f at the rows of X: (n, q), or (n, q, t) for several targets."""
-        check_is_fitted(self)
-        posterior = self.posterior_
-        return posterior.sample(self._known_columns(X), n, seed) * self.scale_ + self.offset_
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of all targets at the hyperparameters that are used."""
@@ -355,8 +332,6 @@ class TaskTransformedFeatures(IndirectRegressor):
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
         settled = self._settle()
-        names = [field.name for field in dataclasses.fields(FitResult) if field.name != "model"]
-        result = settled.result
         return {
             **self._fitted_columns(),
             "mediator_names": self._mediator_names,
@@ -364,7 +339,8 @@ class TaskTransformedFeatures(IndirectRegressor):
             "model": settled.posterior.model,
             "offset": settled.offset,
             "scale": settled.scale,
-            "fit_result": None if result is None else {name: getattr(result, name) for name in names},
+            "fit_result": None if settled.result is None else settled.result.state(),
+            "lengthscales": None if self._lengthscales is None else self._lengthscales.state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -372,11 +348,10 @@ class TaskTransformedFeatures(IndirectRegressor):
         self._restore_columns(state)
         self._mediator_names = state["mediator_names"]
         self._take(FeatureReading.from_state(state["reading"]))
-        result, summary = None, state["fit_result"]
-        if summary is not None:
-            lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
-            result = FitResult(**{**summary, **lists, "model": state["model"]})
-        self._lengthscales = None
+        result, self._lengthscales = (
+            None if state[name] is None else FitResult.from_state(state[name], state["model"])
+            for name in ("fit_result", "lengthscales")
+        )
         sums = self._reading.sums(state["offset"], state["scale"])
         posterior = state["model"].condition(sums, self.n_features_in_, self._reading.flat)
         self._settled = _Settled(posterior, state["offset"], state["scale"], result)

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_rows, check_same_length
-from decond.estimators.base import column_names
+from decond.checks import as_rows, check_same_length, column_names
 from decond.estimators.defaults import label_columns
 
 __all__ = ["linked_mediators"]

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.checks import as_count, as_number, as_rows, check_choice
-from decond.estimators.base import MEANS, IndirectRegressor, noise_range, noise_start
+from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
 from decond.estimators.defaults import NOISE_START, KernelChoice, smooth_kernel
 from decond.features.base import as_kernel
 from decond.learning import FitResult
@@ -30,7 +30,7 @@ from decond.scale.cluster import as_cluster_source
 __all__ = ["SparseGP"]
 
 
-class SparseGP(IndirectRegressor):
+class SparseGP(AnsweringRegressor):
     """Regression on a table of any length through a few inducing points (section 8.2 of the paper).
 
     Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of more than 20,000 rows,
@@ -143,25 +143,6 @@ class SparseGP(IndirectRegressor):
         check_is_fitted(other)
         self._check_same_columns(other)
         return self._conclude(self._reading.merged(other._reading), self.fit_result_)
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Return the mean at the rows of X; also the standard deviation, or the covariance between the rows.
-
-        The noise of single targets is not in them.
-        """
-        rows = self._known_columns(X)
-        if return_std and return_cov:
-            raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
-        mean = self.posterior_.mean(rows) * self.scale_ + self.offset_
-        if return_std:
-            return mean, np.multiply.outer(self.posterior_.std(rows), self.scale_)
-        if return_cov:
-            return mean, np.multiply.outer(self.posterior_.covariance(rows), np.square(self.scale_))
-        return mean
-
-    def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
-        """Return n joint draws at the rows of X: (n, q), or (n, q, t) for several targets."""
-        return self.posterior_.sample(self._known_columns(X), n, seed) * self.scale_ + self.offset_
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of all targets at the hyperparameters that are used."""
@@ -288,17 +269,11 @@ class SparseGP(IndirectRegressor):
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
         check_is_fitted(self)
-        result = self.fit_result_
-        names = [field.name for field in dataclasses.fields(FitResult) if field.name != "model"]
-        summary = None if result is None else {name: getattr(result, name) for name in names}
+        summary = None if self.fit_result_ is None else self.fit_result_.state()
         return {**self._fitted_columns(), "reading": self._reading.state(), "fit_result": summary}
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
         reading, summary = Reading.from_state(state["reading"]), state["fit_result"]
-        result = None
-        if summary is not None:
-            lists = {name: tuple(summary[name]) for name in ("starts", "on_bounds", "history")}
-            result = FitResult(**{**summary, **lists, "model": reading.reader})
-        self._conclude(reading, result)
+        self._conclude(reading, None if summary is None else FitResult.from_state(summary, reading.reader))

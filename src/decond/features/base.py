@@ -14,7 +14,15 @@ __all__ = ["FeatureKernel", "FeatureMap", "as_kernel"]
 
 
 class FeatureMap(Parametrized, abc.ABC):
-    """A finite-dimensional feature map; rows of points in, rows of features out."""
+    """A finite-dimensional feature map; rows of points in, rows of features out.
+
+    >>> class Powers(FeatureMap):
+    ...     def transform(self, a):
+    ...         return np.hstack([a, a**2])
+    >>> Powers()([[1.0], [3.0]])
+    array([[1., 1.],
+           [3., 9.]])
+    """
 
     @abc.abstractmethod
     def transform(self, a: Any) -> Any:
@@ -54,7 +62,12 @@ class FeatureKernel(Kernel):
 
 
 def as_kernel(value: Any, name: str) -> Kernel:
-    """Return a kernel: itself, or the kernel of a feature map."""
+    """Return a kernel: itself, or the kernel of a feature map.
+
+    >>> from decond.features import Identity
+    >>> as_kernel(Identity(), "kernel")([[2.0]], [[3.0]])
+    array([[6.]])
+    """
     if isinstance(value, Kernel):
         return value
     if isinstance(value, FeatureMap):

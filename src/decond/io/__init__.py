@@ -70,8 +70,15 @@ def save(estimator: Any, path: Any) -> None:
 def load(path: Any) -> Any:
     """Return the fitted estimator in a file; its predictions are those of the one that was saved, bit for bit.
 
-    A file that is damaged, of another format, or made by something else raises `ModelFileError`; see `save` for
-    an example.
+    A file that is damaged, of another format, or made by something else raises `ModelFileError`.
+
+    >>> import tempfile
+    >>> from decond.estimators import DirectGP
+    >>> from decond.kernels import RBF
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(DirectGP(RBF(1.0), optimize=False).fit([[0.0], [1.0]], [1.0, 2.0]), folder + "/gp.decond")
+    ...     load(folder + "/gp.decond").predict([[0.0]]).round(1)
+    array([1.])
     """
     path = Path(path)
     with read(path) as container:

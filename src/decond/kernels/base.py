@@ -21,6 +21,16 @@ class Kernel(Parametrized, abc.ABC):
 
     Subclasses give `gram` and `diagonal` for trusted rows, in array code that runs on NumPy and, while JAX
     traces, on ``jax.numpy`` (see `decond.backend`). Calling the kernel checks its arguments first.
+
+    >>> class Brownian(Kernel):
+    ...     def gram(self, a, b):
+    ...         return namespace(a, b).minimum(a, b.T)
+    ...
+    ...     def diagonal(self, a):
+    ...         return a[:, 0]
+    >>> Brownian()([[1.0], [3.0]])
+    array([[1., 1.],
+           [1., 3.]])
     """
 
     accepts_labels = False

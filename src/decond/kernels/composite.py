@@ -10,7 +10,7 @@ from decond.backend import namespace
 from decond.checks import as_count
 from decond.kernels.base import Kernel, Spectrum
 from decond.kernels.stationary import check_concrete
-from decond.parameters import parameter, positive
+from decond.parameters import parameter, positive, short
 
 __all__ = ["Columns", "Power", "Product", "Scaled", "Sum"]
 
@@ -48,6 +48,10 @@ class Scaled(_Wrapper):
         """Return the inner spectrum with its variance scaled."""
         inner = self.kernel.spectrum(n, dimension, rng, orthogonal)
         return Spectrum(inner.frequencies, self.variance * inner.variance)
+
+    def __repr__(self) -> str:
+        """Show the expression that makes it."""
+        return f"{short(self.variance)} * {_factor(self.kernel)}"
 
 
 class _Combination(Kernel):
@@ -93,6 +97,10 @@ class Sum(_Combination):
         stacked = namespace(*frequencies).stack(frequencies)
         return Spectrum(stacked[chosen, np.arange(n)], total)
 
+    def __repr__(self) -> str:
+        """Show the expression that makes it."""
+        return " + ".join(map(repr, self.parts))
+
 
 class Product(_Combination):
     """The product of kernels; made by ``k1 * k2``.
@@ -115,6 +123,10 @@ class Product(_Combination):
         spectra = [part.spectrum(n, dimension, rng, orthogonal) for part in self.parts]
         frequencies = functools.reduce(operator.add, (spectrum.frequencies for spectrum in spectra))
         return Spectrum(frequencies, functools.reduce(operator.mul, (spectrum.variance for spectrum in spectra)))
+
+    def __repr__(self) -> str:
+        """Show the expression that makes it."""
+        return " * ".join(map(_factor, self.parts))
 
 
 class Power(_Wrapper):
@@ -143,6 +155,10 @@ class Power(_Wrapper):
     def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Return the spectrum of the repeated product."""
         return Product((self.kernel,) * self.exponent).spectrum(n, dimension, rng, orthogonal)
+
+    def __repr__(self) -> str:
+        """Show the expression that makes it."""
+        return f"{_atom(self.kernel)} ** {self.exponent}"
 
 
 class Columns(_Wrapper):
@@ -192,3 +208,17 @@ class Columns(_Wrapper):
             )
         picked = a[:, list(self.columns)]
         return self.kernel.points(picked, f"columns {list(self.columns)}") if a.dtype.kind in "OUS" else picked
+
+    def __repr__(self) -> str:
+        """Show the expression that makes it."""
+        return f"{_atom(self.kernel)}.on({list(self.columns)})"
+
+
+def _factor(kernel: Kernel) -> str:
+    """Return a kernel as a factor of a product: sums go into brackets."""
+    return f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel)
+
+
+def _atom(kernel: Kernel) -> str:
+    """Return a kernel as something that binds tighter than a product or a power."""
+    return f"({kernel!r})" if isinstance(kernel, Scaled | Sum | Product | Power) else repr(kernel)

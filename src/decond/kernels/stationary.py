@@ -9,9 +9,13 @@ from scipy.spatial.distance import cdist
 
 from decond.backend import is_traced, namespace
 from decond.kernels.base import Kernel, Spectrum, isotropic_directions
+from decond.memory import new_matrix
 from decond.parameters import parameter, positive
 
 __all__ = ["RBF", "Matern12", "Matern32", "Matern52", "Periodic", "RationalQuadratic", "Stationary"]
+
+BLOCK_ENTRIES = 2**17
+"""Entries of a Gram matrix that are computed at a time: what lies between distance and kernel stays in cache."""
 
 
 def squared_distance(a: Any, b: Any, lengthscale: Any = 1.0) -> Any:
@@ -40,19 +44,26 @@ def exp_of_multiple(values: Any, factor: float) -> Any:
 def distance(squared: Any) -> Any:
     """Return the square root of squared distances, with derivative zero (not NaN or huge) at zero distance.
 
+    NumPy arrays are overwritten.
+
     That is the right derivative of the Matern kernels that are smooth there (3/2 and 5/2), and the subgradient of
     symmetry for the exponential one. Traced distances below 1e-8 lengthscales count as zero: rows that are equal but
     for rounding would otherwise swamp the gradient with their infinite slope.
     """
     xp = namespace(squared)
     if xp is np:
-        return np.sqrt(squared)
+        return np.sqrt(squared, out=squared)
     apart = squared > 1e-16
     return xp.where(apart, xp.sqrt(xp.where(apart, squared, 1.0)), 0.0)
 
 
 class Stationary(Kernel):
-    """A kernel of the scaled distance; `lengthscale` is one number or one for each column."""
+    """A kernel of the scaled distance; `lengthscale` is one number or one for each column.
+
+    >>> a, b = [[0.0, 0.0]], [[1.0, 10.0]]  # one lengthscale apart in each column
+    >>> [round(kernel([1.0, 10.0])(a, b).item(), 4) for kernel in (RBF, Matern12)]
+    [0.3679, 0.2431]
+    """
 
     lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
@@ -65,9 +76,16 @@ class Stationary(Kernel):
         """Turn norms of standard normal vectors into norms of spectral frequencies (unit lengthscale)."""
 
     def gram(self, a: Any, b: Any) -> Any:
-        """Return the profile at all scaled distances."""
+        """Return the profile at all scaled distances; of large matrices, a block of rows at a time."""
         check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
-        return self.profile(squared_distance(a, b, self.lengthscale))
+        height = max(1, BLOCK_ENTRIES // len(b))
+        if len(a) <= height or namespace(a, b, *vars(self).values()) is not np:
+            return self.profile(squared_distance(a, b, self.lengthscale))
+        gram = new_matrix(len(a), len(b))
+        for start in range(0, len(a), height):
+            rows = slice(start, start + height)
+            gram[rows] = self.profile(squared_distance(a[rows], b, self.lengthscale))
+        return gram
 
     def diagonal(self, a: Any) -> Any:
         """Return ones."""
@@ -119,7 +137,7 @@ class Matern12(_Matern):
 
     def profile(self, squared: Any) -> Any:
         """Return exp(-r)."""
-        return namespace(squared).exp(-distance(squared))
+        return exp_of_multiple(distance(squared), -1.0)
 
 
 class Matern32(_Matern):
@@ -149,7 +167,7 @@ class Matern52(_Matern):
     def profile(self, squared: Any) -> Any:
         """Return (1 + √5 r + 5r²/3) exp(-√5 r)."""
         r = math.sqrt(5.0) * distance(squared)
-        return (1.0 + r + (5.0 / 3.0) * squared) * namespace(squared).exp(-r)
+        return (1.0 + r + r * r / 3.0) * namespace(squared).exp(-r)
 
 
 class RationalQuadratic(Stationary):

@@ -17,7 +17,14 @@ __all__ = ["ConditionalChoice", "ConditionalGrid", "leave_one_out_losses"]
 
 
 class ConditionalChoice(NamedTuple):
-    """The kernel of y and the ridge ρ (the paper's nλ) with the smallest loss."""
+    """The kernel of y and the ridge ρ (the paper's nλ) with the smallest loss.
+
+    >>> from decond.kernels import RBF
+    >>> y = np.linspace(0, 6, 20)[:, None]
+    >>> choice = ConditionalGrid([RBF(1.0)], y, np.array([1e-3, 1.0])).choose(RBF(0.5)(np.sin(y)))
+    >>> choice.kernel, choice.ridge
+    (RBF(lengthscale=1.0), 0.001)
+    """
 
     kernel: Kernel
     ridge: float

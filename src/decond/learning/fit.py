@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 
 from decond.learning.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
+from decond.memory import reused_memory
+from decond.notebook import card, number, table
 
 __all__ = ["BoundWarning", "FitResult", "Objective", "maximize_evidence"]
 
@@ -18,9 +20,18 @@ class BoundWarning(UserWarning):
     """A learned parameter sits on the edge of the range it was allowed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FitResult:
-    """What learning found, and how it went."""
+    """What learning found, and how it went.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.learning import Model, select
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> model = Model(FunctionPrior(RBF(1.0)), Direct([0.0, 1.0, 2.0], noise=1.0))
+    >>> result = maximize_evidence(model, [3.0, 3.1, 3.0], select(model, free=["prior.mean"]), n_restarts=0)
+    >>> result.status, result.on_bounds, round(result.parameters["prior.mean"], 2)
+    ('converged', (), 3.02)
+    """
 
     model: Any
     """The model at the best parameters."""
@@ -40,8 +51,32 @@ class FitResult:
     """The objective (log evidence plus log hyperprior) that each start ended at."""
     on_bounds: tuple[str, ...] = ()
     """Names of the parameters on the edge of their range."""
-    history: tuple[float, ...] = field(default=(), repr=False)
+    history: tuple[float, ...] = ()
     """The objective at every evaluation of the best start."""
+
+    def state(self) -> dict[str, Any]:
+        """Return everything but the model as plain data, as a file holds it."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], model: Any) -> "FitResult":
+        """Return the result that `state` was taken from, with this model."""
+        lists = {name: tuple(state[name]) for name in ("starts", "on_bounds", "history")}
+        return cls(**{**state, **lists, "model": model})
+
+    def __repr__(self) -> str:
+        """Show how it went, the log evidence and the learned parameters."""
+        learned = ", ".join(f"{path} = {number(value)}" for path, value in self.parameters.items())
+        return f"FitResult({self.status}; log evidence {self.log_evidence:.6g}; {learned})"
+
+    def _repr_html_(self) -> str:
+        """Show what was learned as a table, for notebooks."""
+        rows = [
+            [path, number(value), "on the edge of its range" if path in self.on_bounds else ""]
+            for path, value in self.parameters.items()
+        ]
+        said = f"{self.status}: {self.message} Log evidence {self.log_evidence:.6g}, {self.evaluations} evaluations."
+        return card("FitResult", said, table(["learned", "value", ""], rows))
 
 
 def maximize_evidence(
@@ -79,14 +114,15 @@ def maximize_evidence(
     for attempt in range(n_restarts + 1):
         begin = start if attempt == 0 else np.clip(start + rng.standard_normal(start.shape), lower, upper)
         objective.begin()
-        found = minimize(
-            objective,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=list(zip(lower, upper, strict=True)),
-            options={"maxiter": max_iterations},
-        )
+        with reused_memory():
+            found = minimize(
+                objective,
+                begin,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=list(zip(lower, upper, strict=True)),
+                options={"maxiter": max_iterations},
+            )
         runs.append((objective.best_value, attempt, objective.best_vector, tuple(objective.history), found))
     value, _, vector, history, found = max(runs, key=lambda run: (run[0], -run[1]))
     if vector is None:
@@ -219,5 +255,6 @@ def _verdict(found: Any, objective: Objective, on_bounds: tuple[str, ...]) -> tu
         where = " on the edge of the allowed range" if on_bounds else ""
         return "converged", f"an optimum was found{where}.{note}"
     if found.status == 1:
-        return "stopped", f"the iterations ran out before an optimum was reached; allow more (max_iterations).{note}"
+        kept = "the iterations ran out before an optimum was reached; the best point so far was kept."
+        return "stopped", f"{kept} Try more restarts, or more iterations where max_iterations is offered.{note}"
     return "stopped", f"the line search ended early ({found.message}); the best point so far was kept.{note}"

@@ -22,7 +22,12 @@ NEGLIGIBLE = 1e-3
 
 
 class HyperparameterSample(NamedTuple):
-    """Values of the hyperparameters by path, each with a weight; the first is the optimum."""
+    """Values of the hyperparameters by path, each with a weight; the first is the optimum.
+
+    >>> sample = HyperparameterSample(({"noise": 0.1}, {"noise": 0.2}), np.array([0.75, 0.25]))
+    >>> float(sum(weight * values["noise"] for values, weight in zip(*sample)))
+    0.125
+    """
 
     values: tuple[dict[str, Any], ...]
     weights: np.ndarray
@@ -36,6 +41,19 @@ def sample_hyperparameters(
     The points are a Sobol sequence through the Gaussian of Laplace's approximation, N(θ̂, H⁻¹), H the Hessian of the
     negative objective with eigenvalues of at least `LEAST_CURVATURE`. Their weights correct the approximation:
     w_s ∝ exp(objective(θ_s) + ½ dᵀHd), d = θ_s - θ̂, and zero outside the bounds.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.learning import Model, maximize_evidence, select
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> x = np.linspace(0, 6, 20)
+    >>> z = np.sin(x) + 0.1 * np.random.default_rng(0).standard_normal(20)
+    >>> model = Model(FunctionPrior(RBF(1.0)), Direct(x, noise=0.1))
+    >>> variables = select(model, free=["prior.kernel.lengthscale"])
+    >>> result = maximize_evidence(model, z, variables, n_restarts=0)
+    >>> sample = sample_hyperparameters(result, z, variables, n=8)
+    >>> lengthscales = [values["prior.kernel.lengthscale"] for values in sample.values]
+    >>> bool(min(lengthscales) < lengthscales[0] < max(lengthscales)), round(float(sample.weights.sum()), 6)
+    (True, 1.0)
     """
     objective = Objective(result.model, z, variables)
     optimum = objective.vector_of(result.parameters)

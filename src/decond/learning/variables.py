@@ -18,7 +18,14 @@ POINTS = ("observation.x", "observation.y")
 
 
 class Learnable(Protocol):
-    """What learning needs of a model: its values by path, itself at other values, and its evidence with gradient."""
+    """What learning needs of a model: its values by path, itself at other values, and its evidence with gradient.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> model: Learnable = Model(FunctionPrior(RBF(1.0)), Direct([0.0, 1.0], noise=0.1))
+    >>> model.with_values({"observation.noise": 0.2}).values()["observation.noise"]
+    0.2
+    """
 
     def values(self) -> dict[str, Any]:
         """Return all parameters by path."""
@@ -40,7 +47,16 @@ class Learnable(Protocol):
 
 
 class Model(NamedTuple):
-    """A prior and an observation: what an evidence is a function of."""
+    """A prior and an observation: what an evidence is a function of.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> model = Model(FunctionPrior(RBF(1.0)), Direct([0.0, 1.0], noise=0.1))
+    >>> model.values()
+    {'prior.kernel.lengthscale': 1.0, 'prior.mean': 0.0, 'observation.noise': 0.1}
+    >>> round(model.log_evidence([0.0, 0.0]), 4)
+    -1.6242
+    """
 
     prior: Prior
     observation: Observation
@@ -79,7 +95,12 @@ class Model(NamedTuple):
 
 
 class LogNormal(NamedTuple):
-    """A prior on a positive hyperparameter: its logarithm is normal around log(`median`) with deviation `spread`."""
+    """A prior on a positive hyperparameter: its logarithm is normal around log(`median`) with deviation `spread`.
+
+    >>> log_density, slope = LogNormal(median=2.0).log_density_and_slope(np.log([2.0 * np.e]))
+    >>> round(log_density, 6), slope.round(6)  # one deviation above the median
+    (-0.5, array([-1.]))
+    """
 
     median: Any
     spread: float = 1.0
@@ -91,7 +112,12 @@ class LogNormal(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """One piece of the vector: a parameter, or several that share one value."""
+    """One piece of the vector: a parameter, or several that share one value.
+
+    >>> variable = Variable(("noise",), np.array(0.1), True, np.array(1e-3), np.array(1.0))
+    >>> variable.free(1.0), variable.natural(np.array([0.0]))
+    (array([0.]), 1.0)
+    """
 
     paths: tuple[str, ...]
     start: np.ndarray
@@ -127,6 +153,15 @@ def select(
     """Return the variables of a learning problem: all parameters, or those in `free`; a group in `tied` shares one.
 
     A parameter that is exactly zero (an absent noise) stays as it is unless it is named.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> model = Model(FunctionPrior(2.0 * RBF(1.0)), Direct([0.0, 1.0], noise=0.1))
+    >>> [variable.name for variable in select(model)]
+    ['prior.kernel.kernel.lengthscale', 'prior.kernel.variance', 'observation.noise']
+    >>> [noise] = select(model, free=["observation.noise"], bounds={"observation.noise": (0.01, 1.0)})
+    >>> float(noise.lower), float(noise.upper)
+    (0.01, 1.0)
     """
     known, limits = model.values(), model.constraints()
     known.update({path: value for path, value in model.points().items() if free is not None and path in free})

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decond.checks import as_count, as_generator, as_number, as_targets, check_choice, frozen
+from decond.checks import as_count, as_generator, as_number, as_targets, frozen
 from decond.embeddings import MeanEmbedding
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
+from decond.notebook import card, curve, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from decond.plotting import PairsDisplay
 
 __all__ = ["Posterior", "PosteriorWarning"]
 
@@ -193,15 +195,22 @@ class Posterior:
             return arviz.from_dict(posterior=draws)
         return arviz.from_dict({"posterior": draws})
 
-    def plot(self, truth: Any = None, kind: str = "pairs") -> "Figure":
-        """Return a picture: marginals on the diagonal, pairs below it, `truth` as lines where it is known."""
-        from decond.plotting import plot_pairs
+    def plot(self, truth: Any = None, ax: Any = None) -> "PairsDisplay":
+        """Draw marginals on the diagonal and pairs below it, `truth` as lines where it is known.
 
-        check_choice(kind, "kind", ("pairs",))
+        `ax` is one of your axes, or an array (d, d) of them; without it a new figure is made. Returns the display.
+
+        >>> from scipy import stats
+        >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
+        >>> posterior.plot(truth=[2.0]).ax_.get_xlabel()
+        'rate'
+        """
+        from decond.plotting import PairsDisplay
+
         known = None if truth is None else self.prior.rows(truth, "truth")
         if known is not None and len(known) != 1:
             raise ValueError(f"truth has {len(known)} rows; give one value for each parameter.")
-        return plot_pairs(self.samples, self.names, None if known is None else known[0])
+        return PairsDisplay.from_posterior(self, None if known is None else known[0], ax=ax)
 
     def summary(self) -> "pd.DataFrame":
         """Return mean, standard deviation, median and the 95 % interval of each parameter as a pandas frame."""
@@ -219,6 +228,20 @@ class Posterior:
             rows = zip(self.names, self.mean(), self.std(), strict=True)
             parts = ", ".join(f"{name} = {mean:.4g} ± {std:.2g}" for name, mean, std in rows)
         return f"Posterior({parts}{f'; {len(self.notes)} note(s)' if self.notes else ''})"
+
+    def _repr_html_(self) -> str:
+        """Show the summary, small densities and the notes, for notebooks; draws are made if there are none yet."""
+        from decond.plotting.densities import marginal_density, span_of
+
+        sims = self.simulations
+        words = "" if sims is None else f"from {len(sims)} simulations ({sims.n_failed} failed)"
+        if self.effective is not None:
+            words += f"{', ' if words else ''}resting on {self.effective:.0f} of them"
+        frame = self.summary()
+        curves = (curve(*marginal_density(column, span_of(column))) for column in self.samples.T)
+        columns = zip(self.names, curves, frame.to_numpy(), strict=True)
+        rows = [[name, shape, *values] for name, shape, values in columns]
+        return card("Posterior", words, table(["parameter", "density", *frame.columns], rows), sentences(self.notes))
 
     def _draw(self, n: int, seed: Any) -> np.ndarray:
         draws = self._sampler(n, as_generator(seed))

@@ -26,7 +26,8 @@ def read_prior(path: Any) -> Prior:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}. A prior is a TOML file such as:\n{EXAMPLE}")
+        found = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
+        raise FileNotFoundError(f"{found}. A prior is a TOML file such as:\n{EXAMPLE}")
     try:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

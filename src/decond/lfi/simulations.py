@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from decond.checks import as_rows, check_same_length, frozen
+from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Simulations"]
+
+MAX_SHOWN = 12
+"""Columns that notebooks show at most."""
 
 
 class Simulations:
@@ -116,6 +120,16 @@ class Simulations:
         """Show the counts."""
         shape = f"{self.theta.shape[1]} parameters, {self.x.shape[1]} summaries"
         return f"Simulations({len(self)} attempts, {self.n_failed} failed; {shape})"
+
+    def _repr_html_(self) -> str:
+        """Show the range of every column and why simulations failed, for notebooks."""
+        columns = [*zip(self.names, self.theta.T, strict=True)]
+        columns += [(f"x{j + 1}", column[self.valid]) for j, column in enumerate(self.x.T)]
+        rows = [[name, *np.quantile(values, [0.0, 0.5, 1.0])] for name, values in columns[:MAX_SHOWN] if len(values)]
+        more = [f"and {len(columns) - MAX_SHOWN} more columns"] if len(columns) > MAX_SHOWN else []
+        why = [f"{count} failed: {reason}" for reason, count in self.failures.items()]
+        words = f"{len(self)} attempts, {self.n_failed} failed"
+        return card("Simulations", words, table(["", "least", "median", "largest"], rows), sentences(more + why))
 
     def _reasons(self, reasons: Sequence[str] | None, finite: np.ndarray) -> np.ndarray:
         given = np.array([""] * len(self.theta) if reasons is None else list(reasons), dtype=object)

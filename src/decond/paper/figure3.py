@@ -8,7 +8,7 @@ import numpy as np
 from decond import kernels
 from decond.learning import Model, maximize_evidence, select
 from decond.paper.output import write_figure
-from decond.plotting import plot_band, plot_line, plot_points
+from decond.plotting.style import plot_band, plot_line, plot_points
 from decond.problems import LatentFunctionProblem, latent_function
 from decond.regression import FunctionPrior, TaskTransformed, condition
 from decond.regression.baselines import cascade, impute

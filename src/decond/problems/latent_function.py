@@ -15,6 +15,10 @@ class LatentFunctionProblem:
     """Two tables that share only a mediator, and the truth behind them.
 
     Pairs (`x`, `y`) with x = r(y) + noise; task rows (`y_task`, `z_task`) with z = f(x̃) + noise at unseen x̃.
+
+    >>> problem = latent_function(n=5, m=6)
+    >>> problem.y_task.shape, problem.f(np.array([-1.0, 0.0])).round(2)
+    ((6, 1), array([1., 2.]))
     """
 
     x: np.ndarray

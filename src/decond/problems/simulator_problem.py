@@ -25,6 +25,13 @@ class SimulatorProblem:
     `simulator` maps parameters in the order of `prior.names` and a random generator to summaries: rows (n, d) to rows
     (n, s) if `batched`. Where summaries are made from larger data, `raw_simulator` gives these data, `summarize`
     makes the summaries (of one simulation or of many), and `observed_raw` are the data observed.
+
+    >>> from decond.problems import exponential_gamma
+    >>> problem = exponential_gamma()
+    >>> problem.prior.names, problem.observed.round(2)
+    (('rate',), array([0.59]))
+    >>> problem.simulator(problem.prior.sample(3, seed=0), np.random.default_rng(0)).shape
+    (3, 1)
     """
 
     name: str

@@ -18,6 +18,13 @@ def cascade(prior_x: Prior, prior_y: Prior, noise: float, tables: tuple[Any, Any
     """Predict y from x, then z from the predicted y; `tables` is (x, y, y_task, z_task).
 
     It fails where y given x has several modes, because the mean between them is a y that never occurs.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import FunctionPrior
+    >>> y = np.linspace(-2, 2, 30)
+    >>> prior, tables = FunctionPrior(RBF(1.0)), (2 * y, y, y, y**2)  # x = 2y and z = y², so z = x²/4
+    >>> cascade(prior, prior, 0.01, tables, [[2.0]]).round(2)
+    array([1.])
     """
     x_pairs, y_pairs, y_task, z_task = tables
     predicted = condition(prior_x, Direct(x_pairs, noise), y_pairs).mean(x)
@@ -28,6 +35,13 @@ def impute(prior_x: Prior, prior_y: Prior, noise: float, tables: tuple[Any, Any,
     """Predict z at the pairs' y, then regress these imputed z on the pairs' x; `tables` as for `cascade`.
 
     It estimates E[E[Z | Y] | X = x], which smooths f twice.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import FunctionPrior
+    >>> y = np.linspace(-2, 2, 30)
+    >>> prior, tables = FunctionPrior(RBF(1.0)), (2 * y, y, y, y**2)  # x = 2y and z = y², so z = x²/4
+    >>> impute(prior, prior, 0.01, tables, [[2.0]]).round(2)
+    array([1.])
     """
     x_pairs, y_pairs, y_task, z_task = tables
     imputed = condition(prior_y, Direct(y_task, noise), z_task).mean(y_pairs)

@@ -18,6 +18,7 @@ from decond.linalg import (
     symmetric_product,
     times_symmetric,
 )
+from decond.memory import reused_memory
 from decond.regression.conditioning import (
     averaged_variances,
     checked_data,
@@ -57,6 +58,14 @@ def log_evidence_and_gradient(
     >>> sorted(gradient)
     ['observation.noise', 'prior.kernel.lengthscale', 'prior.mean']
     """
+    with reused_memory():
+        value, gradient = _differentiated(prior, observation, z)
+    if not points:
+        gradient = {path: bar for path, bar in gradient.items() if path not in ("observation.x", "observation.y")}
+    return value, gradient
+
+
+def _differentiated(prior: Prior, observation: Observation, z: Any) -> tuple[float, Gradient]:
     x, targets = checked_data(prior, observation, z)
     columns = targets[:, None] if targets.ndim == 1 else targets
     linear = observation.linearize(use_features=False)
@@ -71,8 +80,6 @@ def log_evidence_and_gradient(
     gradient.update({f"observation.{path}": bar for path, bar in observation_gradient.items()})
     gradient["observation.x"] = pulled.a + pulled.b
     _check_finite(gradient)
-    if not points:
-        gradient = {path: bar for path, bar in gradient.items() if path not in ("observation.x", "observation.y")}
     return value, gradient
 
 

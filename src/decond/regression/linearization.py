@@ -22,7 +22,13 @@ Gradient = dict[str, Any]
 
 
 class Linearization(abc.ABC):
-    """M and Σ of an observation, in the forms that conditioning asks for."""
+    """M and Σ of an observation, in the forms that conditioning asks for.
+
+    >>> from decond.regression import Transformed
+    >>> linear = Transformed([0.0, 1.0, 2.0], [[0.5], [0.5], [0.0]], noise=0.1).linearize()
+    >>> linear.transformation.ravel(), linear.noise_covariance, linear.isotropic
+    (array([0.5, 0.5, 0. ]), array([[0.01]]), True)
+    """
 
     noise: Any
     shared: np.ndarray | None = None
@@ -96,7 +102,12 @@ class Linearization(abc.ABC):
 
 
 class FixedLinearization(Linearization):
-    """M does not depend on parameters; Σ does so through `noise_pullback`."""
+    """M does not depend on parameters; Σ does so through `noise_pullback`.
+
+    >>> linear = FixedLinearization(np.array([[0.5], [0.5]]), noise=0.01, noise_pullback=lambda bar: {})
+    >>> linear.size, linear.rank, linear.noise_covariance
+    (1, 2, array([[0.01]]))
+    """
 
     def __init__(
         self,
@@ -141,6 +152,10 @@ class SamplingNoise:
     expects f to vary within it by v_j = Σ_i M_ij k_ii - (MᵀKM)_jj. The noise is `shares` v, shares (m, m): the
     identity for targets measured at one unseen x each, smaller for averages. Where weights of both signs make v_j
     negative it counts as zero.
+
+    >>> noise = SamplingNoise(np.array([[0.5], [0.5]]), np.eye(1))
+    >>> noise.variances(diagonal=np.ones(2), averaged=np.array([0.75]))  # of two rows whose f is half correlated
+    array([0.25])
     """
 
     def __init__(self, transformation: Any, shares: Any) -> None:
@@ -174,7 +189,14 @@ class SamplingNoise:
 
 
 class MediatedLinearization(Linearization):
-    """M = A = (L + τ²I)⁻¹ L̃ learned from pairs, and Σ of the paper's Theorem 5.3."""
+    """M = A = (L + τ²I)⁻¹ L̃ learned from pairs, and Σ of the paper's Theorem 5.3.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import TaskTransformed
+    >>> linear = TaskTransformed([5.0, 7.0], [0.0, 1.0], [0.0], RBF(0.1), noise=0.01).linearize()
+    >>> type(linear).__name__, linear.transformation.round(2).ravel()  # the task row has the y of the first pair
+    ('MediatedLinearization', array([1., 0.]))
+    """
 
     has_parameters = True
 

@@ -22,6 +22,12 @@ class PointEstimate:
 
     `weights` are dual weights on the rows of x for a `FunctionPrior` (the mean is Σ_i ᾱ_i k(x_i, x)) and weights
     of the features for a `WeightPrior`.
+
+    >>> from decond.kernels import Linear
+    >>> from decond.regression import Direct, FunctionPrior
+    >>> found = estimate(FunctionPrior(Linear()), Direct([1.0, 2.0], noise=1.0), [2.0, 4.0])
+    >>> found, found.weights.round(3), found.mean([[6.0]])  # 10/6: the ridge pulls the slope 2 towards zero
+    (PointEstimate(2 weights), array([0.333, 0.667]), array([10.]))
     """
 
     def __init__(self, posterior: Posterior, weights: np.ndarray) -> None:

@@ -30,7 +30,12 @@ __all__ = ["Aggregated", "Direct", "Observation", "TaskTransformed", "Transforme
 
 
 class Observation(Parametrized, abc.ABC):
-    """Data that are linear in f at the rows of `x`, plus Gaussian noise."""
+    """Data that are linear in f at the rows of `x`, plus Gaussian noise.
+
+    >>> seen = Direct([0.0, 1.0, 2.0], noise=0.5)
+    >>> isinstance(seen, Observation), seen.size, seen.linearize().transformation.shape
+    (True, 3, (3, 3))
+    """
 
     x: Any
 

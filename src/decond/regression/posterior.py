@@ -25,6 +25,14 @@ class Posterior(abc.ABC):
     """The Gaussian posterior of f: `mean`, `variance`, `covariance`, `sample`, `log_evidence`, `leave_one_out`.
 
     With several target columns, means have shape (q, t); variances are shared by all columns.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior, condition
+    >>> posterior = condition(FunctionPrior(RBF(1.0)), Direct([0.0, 1.0], noise=0.1), [1.0, 2.0])
+    >>> posterior.mean([[0.0]]).round(2), posterior.std([[0.0], [9.0]]).round(2)
+    (array([1.]), array([0.1, 1. ]))
+    >>> posterior.sample([[0.0], [9.0]], n=5, seed=0).shape
+    (5, 2)
     """
 
     _weights: np.ndarray
@@ -148,7 +156,13 @@ class _ProjectedPosterior(Posterior):
 
 
 class FunctionPosterior(_ProjectedPosterior):
-    """Function space: the covariance S = MᵀKM + Σ of the targets, m x m (Table C.1, right column)."""
+    """Function space: the covariance S = MᵀKM + Σ of the targets, m x m (Table C.1, right column).
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import Direct, FunctionPrior, condition
+    >>> condition(FunctionPrior(RBF(1.0)), Direct([0.0, 1.0], noise=0.1), [1.0, 2.0], form="function")
+    FunctionPosterior(2 points, 2 targets, log evidence -3.63569)
+    """
 
     form = "function"
 
@@ -176,6 +190,12 @@ class InducingPosterior(_ProjectedPosterior):
 
     With M = BᵀW, K̃ = BKBᵀ and Wᵀ = QR, the m targets act like r targets Qᵀz̃ with covariance RK̃Rᵀ + σ²I; what
     is left of z̃ outside the span of Q is noise.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.regression import FunctionPrior, Transformed, condition
+    >>> seen = Transformed([0.0], [[1.0, 1.0, 1.0]], noise=0.1)  # the same f(0) thrice
+    >>> condition(FunctionPrior(RBF(1.0)), seen, [1.0, 1.1, 0.9], form="inducing").mean([[0.0]]).round(2)
+    array([1.])
     """
 
     form = "inducing"
@@ -209,7 +229,14 @@ class InducingPosterior(_ProjectedPosterior):
 
 
 class WeightPosterior(Posterior):
-    """Weight space: p(w | z̃) = N(m, C), p x p, C = [ΦMΣ⁻¹MᵀΦᵀ + I/γ²]⁻¹ (Table C.1, left column)."""
+    """Weight space: p(w | z̃) = N(m, C), p x p, C = [ΦMΣ⁻¹MᵀΦᵀ + I/γ²]⁻¹ (Table C.1, left column).
+
+    >>> from decond.features import Identity
+    >>> from decond.regression import Direct, WeightPrior, condition
+    >>> posterior = condition(WeightPrior(Identity()), Direct([1.0, 2.0], noise=0.1), [2.0, 4.0], form="weight")
+    >>> posterior.weights.round(2)
+    array([2.])
+    """
 
     form = "weight"
 

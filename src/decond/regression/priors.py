@@ -13,7 +13,12 @@ __all__ = ["FunctionPrior", "Prior", "WeightPrior"]
 
 
 class Prior(Parametrized, abc.ABC):
-    """A Gaussian prior of a function, seen through its covariance function and a constant mean."""
+    """A Gaussian prior of a function, seen through its covariance function and a constant mean.
+
+    >>> from decond.kernels import RBF
+    >>> isinstance(FunctionPrior(RBF()), Prior), FunctionPrior(RBF(2.0)).covariance
+    (True, RBF(lengthscale=2.0))
+    """
 
     @property
     @abc.abstractmethod

@@ -4,6 +4,7 @@ Sums are taken over blocks of rows, in any order; a fitted model keeps them and 
 sparse representation: inducing points u, the same kernel for both functions, a point estimate of the mediating one.
 """
 
+from decond.scale.batches import Batches, as_source
 from decond.scale.cluster import ClusterError, DaskTable, OnCluster, as_cluster_source
 from decond.scale.feature_model import FeatureModel, FeaturePosterior
 from decond.scale.feature_reading import FeatureReading
@@ -13,7 +14,7 @@ from decond.scale.model import SparseModel
 from decond.scale.parquet import ParquetTable
 from decond.scale.posterior import ConditionalMeanPosterior, SparsePosterior
 from decond.scale.reading import Reading, Settled, deviation
-from decond.scale.sources import Batches, Source, Table, as_source
+from decond.scale.sources import Source, Table
 from decond.scale.statistics import Statistics
 from decond.scale.surveys import Survey, survey
 

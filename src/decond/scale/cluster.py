@@ -11,6 +11,7 @@ from concurrent.futures import CancelledError
 from typing import Any, NamedTuple, Self
 
 from decond.checks import as_count, as_rows, as_targets
+from decond.scale.batches import as_source
 from decond.scale.sources import (
     FAN_IN,
     NO_ROWS,
@@ -21,7 +22,6 @@ from decond.scale.sources import (
     Sum,
     Work,
     added,
-    as_source,
     part_total,
     share_rows,
 )
@@ -226,7 +226,13 @@ class DaskTable(_ClusterSource):
 
 
 def as_cluster_source(x: Any, z: Any = None, client: Any = None) -> _ClusterSource:
-    """Return a source on a cluster: of Dask collections, or of anything that `as_source` takes."""
+    """Return a source on a cluster: of Dask collections, or of anything that `as_source` takes.
+
+    >>> from dask.distributed import Client
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0") as client:
+    ...     type(as_cluster_source([[0.0], [1.0]], [2.0, 3.0], client)).__name__
+    'OnCluster'
+    """
     if isinstance(x, _ClusterSource):
         return x
     if hasattr(x, "__dask_graph__"):

@@ -221,6 +221,15 @@ class FeaturePosterior(Posterior):
 
     w has the mean γ²Hβ, β = Ψ̃S⁻¹z, and the covariance γ²I - γ⁴HBHᵀ, B = Ψ̃S⁻¹Ψ̃ᵀ. Of a kernel seen through landmarks,
     what these leave open stays as uncertain as the prior has it: γ²(k(x, x') - φ(x)ᵀφ(x')) is in the covariance.
+
+    >>> from decond.features import Identity
+    >>> from decond.scale import Table
+    >>> model = FeatureModel(Identity(), Identity(), noise=0.1)
+    >>> pairs, task = Table([1.0, 2.0], [[1.0], [2.0]]), Table([1.0, 2.0], [3.0, 6.0])
+    >>> sums = Sums(model.pair_sums(pairs).statistics, model.task_sums(task).about(np.zeros(1), np.ones(1)))
+    >>> posterior = model.condition(sums, columns=1)
+    >>> posterior.weights.round(2), posterior.weight_covariance.round(4)
+    (array([2.99]), array([[0.004]]))
     """
 
     form = "weight"

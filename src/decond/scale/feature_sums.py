@@ -42,7 +42,13 @@ WHITENING = "whitening"
 
 
 class Tables(NamedTuple):
-    """Pairs, with rows x and targets y, and task rows, with rows y and targets z."""
+    """Pairs, with rows x and targets y, and task rows, with rows y and targets z.
+
+    >>> from decond.scale import Table
+    >>> tables = Tables(pairs=Table([1.0, 2.0], [[1.0], [2.0]]), task=Table([1.0], [3.0]))
+    >>> len(tables.pairs), len(tables.task)
+    (2, 1)
+    """
 
     pairs: Source
     task: Source
@@ -115,7 +121,16 @@ class Spectrum(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The sums of both tables, with targets in their final units; what is computed from them once is kept."""
+    """The sums of both tables, with targets in their final units; what is computed from them once is kept.
+
+    >>> from decond.features import Identity
+    >>> from decond.scale import FeatureModel, Table
+    >>> model = FeatureModel(Identity(), Identity())
+    >>> pairs, task = Table([1.0, 2.0], [[1.0], [2.0]]), Table([1.0, 2.0], [3.0, 6.0])
+    >>> sums = Sums(model.pair_sums(pairs).statistics, model.task_sums(task).about(np.zeros(1), np.ones(1)))
+    >>> sums.pairs.gram, sums.task.cross  # Σy², Σyz
+    (array([[5.]]), array([[15.]]))
+    """
 
     pairs: Statistics
     """Of the stack [Ψ; Φ; 1ᵀ]: its gram is ΨΨᵀ, its cross is ΨΦᵀ."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from decond.kernels.base import Kernel
-from decond.linalg import add_to_diagonal, cholesky, mirrored, multiply
+from decond.linalg import add_to_diagonal, cholesky, cholesky_if, mirrored, multiply
 from decond.scale.parallel import Workspace
 from decond.scale.statistics import Statistics
 
@@ -20,6 +20,9 @@ PANEL = 64
 MILD = 1e5
 """Condition number of k(u, u) + τ²I up to which its square does no harm: sums over rows lose less than 1e-9 of the
 evidence when they are whitened at the end. Beyond it each block is whitened, before it is summed."""
+
+SAFE = 1e8
+"""Condition number of the sums WWᵀ up to which their Cholesky factor is as good as their eigenvectors."""
 
 
 class Whitening:
@@ -81,21 +84,15 @@ class Head:
     """log N(z; 0, S) with S = WᵀK̃W + σ²I, from the statistics of W and z (Theorem 5.3, part 4).
 
     With WWᵀ = FFᵀ the m targets act like r targets q = F⁺Wz with covariance FᵀK̃F + σ²I, and what is left of z is
-    noise: the paper's alternative evidence without its non-symmetric matrix, and without a root of K̃. F comes from
-    eigenvectors, without those whose eigenvalue is rounding: nearly as precise as a QR of all rows.
+    noise: the paper's alternative evidence without its non-symmetric matrix, and without a root of K̃.
     """
 
     def __init__(self, statistics: Statistics, prior: np.ndarray, noise: float) -> None:
         self.statistics, self.prior, self.noise = statistics, prior, noise
-        values, vectors = eigh(statistics.gram)
-        kept = values > len(values) * np.finfo(float).eps * values[-1]
-        kept[-1] = True
-        scale = np.sqrt(np.maximum(values[kept], np.finfo(float).tiny))
-        self.root = vectors[:, kept] * scale
+        self.root, targets = _root(statistics)
         core = multiply(multiply(self.root.T, prior), self.root)
         add_to_diagonal(core, noise)
         self.core = cholesky(core, "FᵀK̃F + σ²I")
-        targets = multiply(vectors[:, kept].T, statistics.cross) / scale[:, None]
         self.coefficients = multiply(self.root, self.core.solve(targets))
         """β = WS⁻¹z (n, t)."""
         self.mean = multiply(prior, self.coefficients)
@@ -135,3 +132,20 @@ class Head:
         """V = K̃ - K̃BK̃, the posterior covariance of the whitened values (n, n)."""
         explained = self.core.half_solve(multiply(self.root.T, self.prior))
         return self.prior - multiply(explained.T, explained)
+
+
+def _root(statistics: Statistics) -> tuple[np.ndarray, np.ndarray]:
+    """Return F with WWᵀ = FFᵀ, and q = F⁺Wz.
+
+    F is the Cholesky factor where that is safe. Elsewhere it comes from eigenvectors, without those whose eigenvalue
+    is rounding: nearly as precise as a QR of all rows, and many times the work.
+    """
+    gram = statistics.gram
+    factor = cholesky_if(gram, SAFE)
+    if factor is not None:
+        return factor.lower, factor.half_solve(statistics.cross)
+    values, vectors = eigh(gram, driver="evd")
+    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    kept[-1] = True
+    scale = np.sqrt(np.maximum(values[kept], np.finfo(float).tiny))
+    return vectors[:, kept] * scale, multiply(vectors[:, kept].T, statistics.cross) / scale[:, None]

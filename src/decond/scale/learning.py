@@ -17,7 +17,12 @@ __all__ = ["Search", "learn", "starting_points"]
 
 
 class Search(NamedTuple):
-    """What is learned of a sparse model, within which ranges and with which hyperpriors, and how long."""
+    """What is learned of a sparse model, within which ranges and with which hyperpriors, and how long.
+
+    >>> search = Search(free=("noise", "inducing"), bounds={"noise": (0.01, 1.0)})
+    >>> search.n_restarts, search.full_iterations
+    (0, 10)
+    """
 
     free: tuple[str, ...]
     bounds: Mapping[str, tuple[Any, Any]] = {}
@@ -58,6 +63,15 @@ def learn(model: SparseModel, source: Source, seen: Survey, search: Search) -> F
     Further starts draw other inducing points (if these are free) and hyperparameters around the given ones. Of many
     rows a sample is learned from first; the best start then goes on with all rows for a few iterations. Targets of
     the source and of what was seen of it are in the same units.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.scale import Table, survey
+    >>> x = np.linspace(0, 6, 50)[:, None]
+    >>> table = Table(x, np.sin(x[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(50))
+    >>> model = SparseModel(RBF(1.0), inducing=x[::10], noise=1.0)
+    >>> result = learn(model, table, survey(table, seed=0), Search(free=("noise",)))
+    >>> result.status, round(result.model.noise, 2)
+    ('converged', 0.1)
     """
     if search.n_restarts < 0:
         raise ValueError(f"n_restarts is {search.n_restarts}; it must be 0 (one start) or more.")

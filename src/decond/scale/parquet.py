@@ -61,7 +61,7 @@ class ParquetTable(PartedSource):
     """
 
     def __init__(self, paths: Any, x: Sequence[str] | str, z: Sequence[str] | str) -> None:
-        self.names = [x] if isinstance(x, str) else list(x)
+        self.names: list[str] = [x] if isinstance(x, str) else list(x)
         self.flat = isinstance(z, str)
         self.target_names = [z] if isinstance(z, str) else list(z)
         columns = _Columns(tuple(self.names), (z,) if isinstance(z, str) else tuple(z), self.flat)
@@ -70,6 +70,10 @@ class ParquetTable(PartedSource):
         self._parts = [part for path in self.files for part in _parts_of(path, columns)]
         if not self._parts:
             raise ValueError(f"there are no rows in {_some_of(self.files)}; give at least one file that has some.")
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
 
     def parts(self) -> Sequence[Part]:
         return self._parts
@@ -107,6 +111,7 @@ class _RowGroups:
     count: int
     columns: _Columns
     holds_rows = False
+    only_whole = False
 
     @property
     def name(self) -> str:

@@ -19,6 +19,12 @@ class SparsePosterior(Posterior):
     """The posterior of f given all rows that the statistics have seen; `mean` and `variance` work in blocks.
 
     With F, q and T = FᵀK̃F + σ²I of the head and w = R⁻¹k(u, x): E[f(x)] = wᵀFT⁻¹q, var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.scale import SparseModel, Table
+    >>> model = SparseModel(RBF(), inducing=[[0.0], [2.0]], noise=0.1)
+    >>> model.condition(model.statistics(Table([[0.0], [2.0]], [1.0, -1.0]))).std([[0.0], [9.0]]).round(2)
+    array([0.1, 1. ])
     """
 
     form = "inducing"
@@ -84,6 +90,13 @@ class ConditionalMeanPosterior(SparsePosterior):
     With w = R⁻¹k(u, x) and R Rᵀ = k(u, u) + τ²I, w ↦ wᵀμ̃ is the mean of g(x) and wᵀVw' its covariance as far as the
     inducing points resolve it. What they leave open is k(x, x') - wᵀw' (Theorem 5.3, part 2). Learning has taken that
     for noise, so that it is no more than σ² for the average row: it is scaled down to that where it is more.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.scale import SparseModel, Table
+    >>> model = SparseModel(RBF(), inducing=[[0.0], [2.0]], noise=0.1)
+    >>> posterior = model.condition(model.statistics(Table([[0.0], [2.0]], [1.0, -1.0])), of="targets")
+    >>> posterior.mean([[0.0]]).round(2)
+    array([0.99])
     """
 
     def __init__(self, model: Any, statistics: Statistics, flat: bool) -> None:

@@ -15,7 +15,15 @@ __all__ = ["Reading", "Settled", "deviation"]
 
 
 class Settled(NamedTuple):
-    """A model with the statistics of targets (z - offset) / scale."""
+    """A model with the statistics of targets (z - offset) / scale.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.scale import Table
+    >>> reading = Reading(SparseModel(RBF(), [[0.0]]), centered=True).having_read(Table([[0.0], [1.0]], [6.0, 2.0]))
+    >>> settled = reading.settled()
+    >>> settled.offset, settled.statistics.count
+    (array([4.]), 2)
+    """
 
     model: SparseModel
     statistics: Statistics
@@ -128,6 +136,10 @@ class Reading:
 
 
 def deviation(square: float, offset: float) -> float:
-    """Return the root of a mean square; one if it is nothing but rounding beside the offset."""
+    """Return the root of a mean square; one if it is nothing but rounding beside the offset.
+
+    >>> deviation(9.0, offset=1.0), deviation(1e-30, offset=1.0)
+    (3.0, 1.0)
+    """
     root = float(np.sqrt(max(square, 0.0)))
     return root if root > 1e-12 * max(abs(offset), 1e-300) else 1.0

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from decond.checks import as_rows, as_targets
-from decond.scale.parallel import ahead, closing, in_order
+from decond.checks import as_rows, as_targets, column_names
+from decond.scale.parallel import closing, in_order
 
 __all__ = [
     "FAN_IN",
     "HEIGHT",
-    "Batches",
     "Block",
     "Part",
     "PartedSource",
@@ -29,7 +28,6 @@ __all__ = [
     "Table",
     "Work",
     "added",
-    "as_source",
     "part_total",
     "share_rows",
 ]
@@ -53,10 +51,16 @@ NO_ROWS = "there are no rows to learn from; give at least one block with one row
 
 Sum = TypeVar("Sum")
 Work = Callable[["Piece"], Sum]
+"""A function from a piece of rows to something that can be added."""
 
 
 class Piece(NamedTuple):
-    """Consecutive rows of a table, few enough to work on at a time."""
+    """Consecutive rows of a table, few enough to work on at a time.
+
+    >>> piece = Piece(start=2, rows=np.array([[5.0]]), targets=np.array([[1.0]]))
+    >>> piece.start, piece.rows.shape
+    (2, (1, 1))
+    """
 
     start: int
     """The number of the first row in the whole table."""
@@ -67,7 +71,12 @@ class Piece(NamedTuple):
 
 
 class Part(Protocol):
-    """Consecutive rows of a table that one process can read."""
+    """Consecutive rows of a table that one process can read.
+
+    >>> part: Part = Block(np.array([[0.0], [1.0]]), np.array([2.0, 3.0]), "january")
+    >>> part.name, part.count, [targets.sum().item() for _, targets in part.read()]
+    ('january', 2, [5.0])
+    """
 
     @property
     def name(self) -> str:
@@ -81,12 +90,29 @@ class Part(Protocol):
     def holds_rows(self) -> bool:
         """Whether it holds its rows; otherwise it only knows where they are."""
 
+    @property
+    def only_whole(self) -> bool:
+        """Whether it can be read only from its beginning to its end, so that it is never cut."""
+
     def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield rows (b, d) and targets (b,) or (b, t), checked, in blocks of any size."""
 
 
 class Source(abc.ABC):
-    """A table of rows and targets that is read as often as needed."""
+    """A table of rows and targets that is read as often as needed.
+
+    >>> class Ramp(Source):
+    ...     flat, width = True, 1
+    ...
+    ...     def total(self, work):
+    ...         rows = np.arange(4.0)[:, None]
+    ...         return work(Piece(0, rows, 2.0 * rows))
+    ...
+    ...     def __len__(self):
+    ...         return 4
+    >>> float(Ramp().total(lambda piece: piece.targets.sum()))
+    12.0
+    """
 
     names: Sequence[str] | None = None
     """The names of the columns, where they have any."""
@@ -96,11 +122,9 @@ class Source(abc.ABC):
     """Whether targets are a flat array, or columns."""
 
     @property
+    @abc.abstractmethod
     def width(self) -> int:
         """The number of columns of the rows."""
-        if self.names is None:
-            raise NotImplementedError("a source without names of columns has to say how many there are.")
-        return len(self.names)
 
     @abc.abstractmethod
     def total(self, work: Work[Sum]) -> Sum:
@@ -115,7 +139,16 @@ class Source(abc.ABC):
 
 
 class PartedSource(Source):
-    """A source in parts; here they are read one after the other, and their pieces go to all cores."""
+    """A source in parts; here they are read one after the other, and their pieces go to all cores.
+
+    >>> class Months(PartedSource):
+    ...     width = 1
+    ...
+    ...     def parts(self):
+    ...         return [Block(np.full((2, 1), month), np.full(2, 10.0 * month), f"month {month}") for month in (1, 2)]
+    >>> len(Months()), float(Months().total(lambda piece: piece.targets.sum()))
+    (4, 60.0)
+    """
 
     @abc.abstractmethod
     def parts(self) -> Sequence[Part]:
@@ -143,7 +176,7 @@ class Table(PartedSource):
     def __init__(self, x: Any, z: Any, *, labels: bool = False) -> None:
         self.x = as_rows(x, "x", labels=labels)
         self.z = as_targets(z, "z", len(self.x), "x")
-        self.flat = self.z.ndim == 1
+        self.names, self.flat = column_names(x), self.z.ndim == 1
 
     @property
     def width(self) -> int:
@@ -156,63 +189,12 @@ class Table(PartedSource):
         return len(self.x)
 
 
-class Batches(PartedSource):
-    """Blocks of rows: pairs (x, z) of any sizes, in a list or in anything whose ``iter`` starts over.
-
-    The blocks of a list are checked once, and are parts of their own. Others are one part: they are counted once
-    before the first pass, and checked in every pass.
-
-    >>> batches = Batches([([[0.0], [1.0]], [2.0, 3.0]), ([[4.0]], [5.0])])
-    >>> len(batches), float(batches.total(lambda piece: piece.targets.sum()))
-    (3, 10.0)
-    """
-
-    def __init__(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        if iter(blocks) is blocks:
-            raise TypeError(
-                f"the blocks come from a {type(blocks).__name__}, which can be read only once; they are read again "
-                "and again. Give a list of (rows, targets), or an object whose __iter__ starts over."
-            )
-        if isinstance(blocks, Sequence | np.ndarray):
-            for i, block in enumerate(blocks):
-                _check_pair(block, i)
-        self._blocks = blocks
-
-    @property
-    def flat(self) -> bool:  # type: ignore[override]
-        return self._look.flat
-
-    @property
-    def width(self) -> int:
-        if not self._look.width:
-            raise ValueError(NO_ROWS)
-        return self._look.width
-
-    def parts(self) -> Sequence[Part]:
-        return self._look.parts
-
-    @functools.cached_property
-    def _look(self) -> "_Look":
-        if isinstance(self._blocks, Sequence):
-            blocks = list(_agreeing(self._blocks))
-            width = blocks[0].rows.shape[1] if blocks else 0
-            return _Look(blocks, width, all(block.targets.ndim == 1 for block in blocks))
-        count, width, flat = 0, 0, True
-        for name, x, z in _filled(self._blocks):
-            width = width or as_rows(x, f"x of {name}", labels=True).shape[1]
-            count, flat = count + len(x), flat and np.ndim(z) == 1
-        return _Look([_Stream(self._blocks, count)], width, flat)
-
-
-def as_source(rows: Any, targets: Any = None) -> Source:
-    """Return a source: itself, a table in memory, or a list of blocks if no targets are given beside it."""
-    if isinstance(rows, Source):
-        return rows
-    return Batches(rows) if targets is None else Table(rows, targets)
-
-
 def share_rows(count: int) -> int:
-    """Return how many rows each share of a table has, from their number alone."""
+    """Return how many rows each share of a table has, from their number alone.
+
+    >>> share_rows(1_000), share_rows(100_000_000)
+    (65536, 1048576)
+    """
     pieces = PART_PIECES
     while pieces * HEIGHT * MOST_SHARES < count and pieces < MOST_PIECES:
         pieces *= 2
@@ -220,26 +202,41 @@ def share_rows(count: int) -> int:
 
 
 def part_total(work: Work[Sum], part: Part, start: int, share: int) -> Sum:
-    """Return the sum of the work over one part, whose first row has this number in a table with shares so high."""
+    """Return the sum of the work over one part, whose first row has this number in a table with shares so high.
+
+    >>> part = Block(np.array([[0.0], [1.0]]), np.array([2.0, 3.0]), "january")
+    >>> float(part_total(lambda piece: piece.targets.sum(), part, start=0, share=share_rows(2)))
+    5.0
+    """
     return _summed(work, part.read(), start, share)
 
 
 def added(sums: Iterable[Sum]) -> Sum:
-    """Return the sum of some sums, from the first to the last."""
+    """Return the sum of some sums, from the first to the last.
+
+    >>> added([1, 2, 3])
+    6
+    """
     return functools.reduce(operator.add, sums)
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A part that holds its rows."""
+    """A part that holds its rows.
+
+    >>> Block(np.array([[0.0], [1.0], [2.0]]), np.array([2.0, 3.0, 4.0]), "january").between(1, 3).count
+    2
+    """
 
     rows: np.ndarray
     targets: np.ndarray
     name: str
     holds_rows = True
+    only_whole = False
 
     @property
     def count(self) -> int:
+        """How many rows it has."""
         return len(self.rows)
 
     def between(self, start: int, stop: int) -> "Block":
@@ -247,29 +244,8 @@ class Block:
         return Block(self.rows[start:stop], self.targets[start:stop], self.name)
 
     def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield all rows with their targets."""
         yield self.rows, self.targets
-
-
-class _Look(NamedTuple):
-    """What one look at all blocks tells."""
-
-    parts: Sequence[Part]
-    width: int
-    """Columns of the rows; zero if there are none."""
-    flat: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Stream:
-    """Blocks that come one after the other."""
-
-    blocks: Iterable[tuple[Any, Any]]
-    count: int
-    name = "the blocks"
-    holds_rows = True
-
-    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return ahead((block.rows, block.targets) for block in _agreeing(self.blocks))
 
 
 class _Standardized(Source):
@@ -314,6 +290,7 @@ class _Range:
     parts: tuple[Part, ...]
     skipped: int
     count: int
+    only_whole = False
 
     @property
     def name(self) -> str:
@@ -345,7 +322,7 @@ def _blocks_of(parts: Sequence[Part]) -> Iterator[tuple[np.ndarray, np.ndarray]]
 
 def _cut(parts: Sequence[Part], height: int) -> Iterator[Part]:
     """Yield the same rows in shares of this height; what can only be read from its beginning stays whole."""
-    if any(isinstance(part, _Stream) for part in parts):
+    if any(part.only_whole for part in parts):
         yield from parts
         return
     ends = np.cumsum([part.count for part in parts])
@@ -436,41 +413,3 @@ def _joined(kept: list[tuple[np.ndarray, np.ndarray]], start: int) -> Piece:
     if len(kept) == 1:
         return Piece(start, *kept[0])
     return Piece(start, *(np.concatenate(arrays) for arrays in zip(*kept, strict=True)))
-
-
-def _check_pair(block: Any, number: int) -> None:
-    if not (isinstance(block, tuple | list) and len(block) == 2 and all(hasattr(part, "__len__") for part in block)):
-        raise TypeError(
-            f"block {number} is a {type(block).__name__}, but each block is a pair (rows, targets). A single block "
-            "is given as Batches([(x, z)]), a table in memory as Table(x, z)."
-        )
-
-
-def _filled(blocks: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name, rows and targets of the blocks that have rows."""
-    for i, block in enumerate(blocks):
-        _check_pair(block, i)
-        x, z = block
-        if len(x):
-            yield f"block {i}", x, z
-
-
-def _agreeing(blocks: Iterable[tuple[Any, Any]]) -> Iterator[Block]:
-    """Yield the blocks that have rows, checked: all of them need the columns of the first."""
-    first = None
-    for name, x, z in _filled(blocks):
-        rows = as_rows(x, f"x of {name}", labels=True)
-        block = Block(rows, as_targets(z, f"z of {name}", len(rows), f"x of {name}"), name)
-        first = first or (name, *_columns(block))
-        for what, given, known in zip("xz", _columns(block), first[1:], strict=True):
-            if given != known:
-                raise ValueError(
-                    f"{what} of {name} has {given} column(s), but that of {first[0]} has {known}; give the same "
-                    "columns, in the same order, in all blocks."
-                )
-        yield block
-
-
-def _columns(block: Block) -> tuple[int, int]:
-    """Return how many columns the rows and the targets have."""
-    return block.rows.shape[1], 1 if block.targets.ndim == 1 else block.targets.shape[1]

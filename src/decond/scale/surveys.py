@@ -24,7 +24,12 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What is known of a table after one pass: moments of the targets of all rows, and some rows or all of them."""
+    """What is known of a table after one pass: moments of the targets of all rows, and some rows or all of them.
+
+    >>> one, two = (survey(Table([[0.0]], [z]), seed=0) for z in (2.0, 6.0))
+    >>> (one + two).mean, (one + two).squares
+    (array([4.]), array([8.]))
+    """
 
     count: int
     mean: np.ndarray

@@ -16,17 +16,21 @@ ACCEPTED = ".csv, .tsv (also with .gz) or .parquet"
 
 
 def read_table(path: Any) -> Table:
-    """Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
+    r"""Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
 
-    See `decond.tables` for an example.
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "hours.csv"
+    >>> _ = path.write_text("day,wind\nmonday,7.1")
+    >>> read_table(path).numbers(["wind"]).to_numpy()
+    array([[7.1]])
     """
     path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
     suffix = _suffix(path)
     if not path.exists():
         near = ", ".join(sorted(p.name for p in path.parent.glob(f"*{suffix}"))[:8]) if path.parent.is_dir() else ""
         raise TableError(f"there is no file {path}." + (f" Its folder has {near}." if near else ""))
-    if path.is_dir():
-        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
     frame = _read_parquet(path) if suffix in PARQUET else _read_text(path, SEPARATORS[suffix])
     return Table(frame, path.name)
 
@@ -49,11 +53,18 @@ def write_table(frame: "pd.DataFrame", path: Any) -> None:
 
 
 def check_output(path: Any) -> None:
-    """Raise unless a table can be written there: a known suffix in a folder that exists."""
+    """Raise unless a table can be written there: a known suffix in a folder that exists.
+
+    >>> check_output("predictions.csv")
+    >>> check_output("predictions.xlsx")
+    Traceback (most recent call last):
+        ...
+    decond.tables.columns.TableError: predictions.xlsx ends in '.xlsx'; tables are read as ... Save the sheet as CSV.
+    """
     path = Path(path)
-    _suffix(path)
     if path.is_dir():
-        raise TableError(f"{path} is a folder. Give the name of a file.")
+        raise TableError(f"{path} is a folder. Give the name of a file, {ACCEPTED}.")
+    _suffix(path)
     if not path.parent.is_dir():
         raise TableError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
 

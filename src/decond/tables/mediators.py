@@ -14,7 +14,17 @@ __all__ = ["Mediators", "match_groups", "match_mediators"]
 
 
 class Mediators(NamedTuple):
-    """The mediator columns of two tables, which rows of each are used, and notes about those that are not."""
+    """The mediator columns of two tables, which rows of each are used, and notes about those that are not.
+
+    >>> import pandas as pd
+    >>> pairs = Table(pd.DataFrame({"day": ["mon", "tue"]}), "pairs")
+    >>> task = Table(pd.DataFrame({"day": ["mon", "wed"]}), "task")
+    >>> found = match_mediators(pairs, task, ["day"], labels=True)
+    >>> found.used, found.used_task
+    (array([ True, False]), array([ True, False]))
+    >>> found.notes[0]
+    "1 of 2 rows of pairs is left out: task has no row with its 'day'."
+    """
 
     y: "pd.DataFrame"
     y_task: "pd.DataFrame"

@@ -1,6 +1,5 @@
 """Calibration: over simulations whose parameters are known, is the truth as often inside as the posterior says?"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,12 @@ from decond.lfi.diagnostics.words import listed, p_value, percent, times
 from decond.lfi.methods.base import Method
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
+from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from decond.plotting import RanksDisplay
 
 __all__ = ["Calibration", "simulation_based_calibration"]
 
@@ -39,6 +40,12 @@ class Calibration:
     `level` over all of them. `bias` and `spread` say how they fail, in normal scores of the ranks: a bias of 0.5
     means that the truth lies above the posterior's middle by half of its standard deviation on average; a spread of
     1.5, that errors are half as large again as the posterior says.
+
+    >>> ranks = np.arange(99)[:, None]  # of 99 truths, each among 98 draws
+    >>> even = Calibration(("rate",), ranks, 98, np.zeros((99, 1)), np.arange(99))
+    >>> low = Calibration(("rate",), ranks // 2, 98, np.zeros((99, 1)), np.arange(99))
+    >>> even.verdict, low.verdict, round(low.bias["rate"], 1)
+    ('fine', 'biased', -0.8)
     """
 
     names: tuple[str, ...]
@@ -140,6 +147,13 @@ class Calibration:
         """Show the verdict."""
         return f"Calibration({self.verdict}; {self.n} posteriors of {', '.join(self.names)})"
 
+    def _repr_html_(self) -> str:
+        """Show the verdict, its sentences and the numbers of each parameter, for notebooks."""
+        frame = self.frame()
+        rows = [[name, *values] for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
+        numbers = table(["", *frame.columns], rows)
+        return card("Calibration:", self.verdict, sentences(self.sentences), numbers)
+
     def frame(self) -> "pd.DataFrame":
         """Return p-values, bias, spread and the coverage of 90 % intervals as a pandas frame, a row a parameter."""
         import pandas as pd
@@ -148,21 +162,17 @@ class Calibration:
         table = pd.DataFrame({**columns, "inside 90 %": self.coverage.at(0.9)})
         return table.reindex(list(self.p_values))
 
-    def plot(self) -> "Figure":
-        """Return the rank histograms, with the band that uniform ranks keep to."""
-        from decond.plotting import new_figure
+    def plot(self, ax: Any = None) -> "RanksDisplay":
+        """Draw the rank histograms, with the band that uniform ranks keep to, and return the display.
 
-        figure, axes = new_figure(len(self.names))
-        self.draw(axes)
-        return figure
+        `ax` is one of your axes or one for each parameter; without it a new figure is made.
+        """
+        from decond.plotting import RanksDisplay
 
-    def draw(self, axes: Sequence[Any]) -> None:
-        """Draw one rank histogram in each of the axes."""
-        from decond.plotting import plot_ranks
-
-        for ax, name, ranks in zip(axes, self.names, self.ranks.T, strict=False):
-            counts, shares = rank_counts(ranks, self.n_draws)
-            plot_ranks(ax, counts, shares, name, p_value(self.p_values[name]), wrong=name in self.failing)
+        found = {name: rank_counts(ranks, self.n_draws) for name, ranks in zip(self.names, self.ranks.T, strict=True)}
+        counts, shares = ({name: pair[k] for name, pair in found.items()} for k in (0, 1))
+        notes = {name: p_value(self.p_values[name]) for name in self.names}
+        return RanksDisplay(counts, shares, notes=notes, wrong=self.failing).plot(ax)
 
     def _normal_scores(self) -> dict[str, np.ndarray]:
         from scipy.special import ndtri
@@ -241,6 +251,15 @@ def simulation_based_calibration(
     conditioned away on both sides: only valid ones are judged, and the posteriors carry P(valid | θ).
 
     It stops after `seconds`, with the trials done by then. `progress` is called with the numbers done and planned.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import RejectionABC
+    >>> prior = Prior({"mean": stats.norm(0, 1)})
+    >>> theta = prior.sample(600, seed=0)
+    >>> sims = Simulations(theta, theta + np.random.default_rng(1).standard_normal(theta.shape))
+    >>> method = RejectionABC(quantile=0.2, adjustment="linear")
+    >>> simulation_based_calibration(method, sims, prior, n=40, n_draws=99, folds=2).verdict
+    'fine'
     """
     plan = Plan(n, n_draws, folds, test, seconds=seconds, seed=whole_seed(seed))
     trials = run_trials(method, sims, prior, plan, progress)

@@ -9,18 +9,22 @@ import numpy as np
 from decond.lfi.diagnostics.uniformity import UniformityTest
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from decond.lfi.diagnostics.calibration import Calibration
+    from decond.plotting import CoverageDisplay
 
 __all__ = ["Coverage", "expected_coverage"]
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Coverage:
-    """How often central intervals of each parameter, and regions of all together, hold the truth."""
+    """How often central intervals of each parameter, and regions of all together, hold the truth.
+
+    >>> found = Coverage(np.array([0.5, 0.9]), {"rate": np.array([0.3, 0.6])}, {"rate": 1e-6}, n=200)
+    >>> found.at(0.9), found.verdict
+    ({'rate': 0.6}, 'over-confident')
+    """
 
     levels: np.ndarray
     shares: dict[str, np.ndarray]
@@ -57,20 +61,17 @@ class Coverage:
         """Return for each parameter the share of trials whose interval of this level holds the truth."""
         return {name: float(np.interp(level, self.levels, shares)) for name, shares in self.shares.items()}
 
-    def plot(self) -> "Figure":
-        """Return the coverage curves with their band."""
-        from decond.plotting import new_figure
-
-        figure, (ax,) = new_figure(1, (5.0, 4.4))
-        self.draw(ax)
-        return figure
-
-    def draw(self, ax: Any) -> None:
-        """Draw the curves and their band in the given axes."""
-        from decond.plotting import plot_coverage
+    def plot(self, ax: Any = None) -> "CoverageDisplay":
+        """Draw the coverage curves with their band, in `ax` or a new figure, and return the display."""
+        from decond.plotting import CoverageDisplay
 
         label = f"calibrated, {100.0 * (1.0 - self.level):g} %"
-        plot_coverage(ax, self.levels, self.shares, self.band, label, self.joint)
+        display = CoverageDisplay(self.levels, self.shares, band=self.band, band_label=label, joint=self.joint)
+        return display.plot(ax)
+
+    def __repr__(self) -> str:
+        """Show the verdict."""
+        return f"Coverage({self.verdict}; {self.n} posteriors of {', '.join(self.shares)})"
 
 
 def expected_coverage(calibration: "Calibration", levels: Sequence[float] = LEVELS) -> Coverage:
@@ -79,6 +80,13 @@ def expected_coverage(calibration: "Calibration", levels: Sequence[float] = LEVE
     The central interval of a level holds the truth if the rank is that close to the middle; the region of highest
     density, if not more than that share of the draws has a higher density. Methods without a density are judged by
     ellipsoids around the mean of the draws instead.
+
+    >>> from decond.lfi.diagnostics import Calibration
+    >>> ranks = np.arange(99)[:, None]  # of 99 truths, each among 98 draws
+    >>> calibration = Calibration(("rate",), ranks, 98, np.zeros((99, 1)), np.arange(99))
+    >>> found = expected_coverage(calibration, [0.5, 0.9])
+    >>> found.shares["rate"].round(1), found.passed
+    (array([0.5, 0.9]), True)
     """
     at = np.asarray(levels, dtype=np.float64).ravel()
     if at.size == 0 or not ((at > 0.0) & (at < 1.0)).all() or not (np.diff(at) > 0.0).all():

@@ -64,6 +64,16 @@ def diagnose(
 
     Refitting for the trials ends after about `seconds`, with the trials done by then. `progress` is called with the
     numbers of posteriors done and planned; without it a bar shows them on a terminal.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import RejectionABC
+    >>> prior = Prior({"mean": stats.norm(0, 1)})
+    >>> theta = prior.sample(600, seed=0)
+    >>> sims = Simulations(theta, theta + np.random.default_rng(1).standard_normal(theta.shape))
+    >>> method = RejectionABC(quantile=0.2, adjustment="linear")
+    >>> report = diagnose(method, sims, prior, [1.0], n=30)
+    >>> report.verdict
+    'fine'
     """
     check_method(method)
     as_number(seconds, "seconds", minimum=0.0, strict=True)

@@ -12,17 +12,21 @@ from decond.lfi.diagnostics.words import percent
 from decond.lfi.posterior import Posterior
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import Standardizer
+from decond.notebook import card, sentences
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from decond.plotting import PredictiveDisplay
 
 __all__ = ["PredictiveCheck", "posterior_predictive_check", "share_as_remote"]
 
 MAX_NAMED = 3
 """Summaries that a sentence names at most."""
 
+MAX_DRAWN = 12
+"""Summaries that a picture shows at most."""
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PredictiveCheck:
     """Where the observation lies among simulated summaries.
 
@@ -30,6 +34,12 @@ class PredictiveCheck:
     `distance_share` is the share of simulations at least as far from the middle of all as the observation is, in
     the metric of their covariance; `extreme_share`, the share whose farthest summary is at least as far out. They
     count the observation itself, so that they are never zero.
+
+    >>> simulated = np.random.default_rng(0).standard_normal((500, 1))
+    >>> compare(Simulations(simulated, simulated), np.array([[0.3]]))
+    PredictiveCheck(fine; 1 summaries of 500 simulations)
+    >>> compare(Simulations(simulated, simulated), np.array([[9.0]])).verdict
+    'observation unlike the predictions'
     """
 
     observed: np.ndarray
@@ -66,23 +76,29 @@ class PredictiveCheck:
             said.append(f"{self.n_failed} of {count + self.n_failed} predictive simulations failed.")
         return said
 
-    def plot(self) -> "Figure":
-        """Return a histogram of each simulated summary, with the observation as a line."""
-        from decond.plotting import MAX_PREDICTIVE, new_figure
+    def plot(self, ax: Any = None) -> "PredictiveDisplay":
+        """Draw a histogram of each simulated summary, with the observation as a line, and return the display.
 
-        figure, axes = new_figure(min(len(self.names), MAX_PREDICTIVE))
-        self.draw(axes)
-        return figure
+        Of more than twelve summaries those in which the observation is oddest are drawn. `ax` is one of your axes or
+        one for each of them; without it a new figure is made.
+        """
+        from decond.plotting import PredictiveDisplay
 
-    def draw(self, axes: Sequence[Any]) -> None:
-        """Draw one summary in each of the axes; where these are too few, those in which the observation is odd."""
-        from decond.plotting import plot_predictive
+        shown = self.shown()
+        names, notes = [self.names[j] for j in shown], [f"tail {percent(self.tail_shares[j])}" for j in shown]
+        return PredictiveDisplay(self.simulated[:, shown], self.observed[shown], names, notes=notes).plot(ax)
 
-        count = min(len(axes), len(self.names))
-        shown = np.sort(np.argsort(self.tail_shares, kind="stable")[:count])
-        for ax, j in zip(axes, shown, strict=False):
-            note = f"tail {percent(self.tail_shares[j])}"
-            plot_predictive(ax, self.simulated[:, j], self.observed[j], self.names[j], note)
+    def shown(self) -> np.ndarray:
+        """Return the numbers of the summaries that a picture shows."""
+        return np.sort(np.argsort(self.tail_shares, kind="stable")[:MAX_DRAWN])
+
+    def __repr__(self) -> str:
+        """Show the verdict."""
+        return f"PredictiveCheck({self.verdict}; {len(self.names)} summaries of {len(self.simulated)} simulations)"
+
+    def _repr_html_(self) -> str:
+        """Show verdict and sentences, for notebooks."""
+        return card("Predictive check:", self.verdict, sentences(self.sentences))
 
 
 def posterior_predictive_check(
@@ -101,6 +117,16 @@ def posterior_predictive_check(
     posterior that were made elsewhere. Shares for the whole observation cannot fall below 1/(n + 1), so n has to be
     at least 2/level. A model that fails is wrong, or its posterior is; one that passes may still be wrong,
     since the same observation chose the parameters.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior
+    >>> posterior = Posterior(Prior({"mean": stats.norm(0, 1)}), lambda n, rng: rng.normal(1.0, 0.1, (n, 1)))
+    >>> def simulator(theta, rng):
+    ...     return theta + rng.standard_normal(theta.shape)
+    >>> posterior_predictive_check(posterior, simulator, [1.2], batched=True).verdict
+    'fine'
+    >>> posterior_predictive_check(posterior, simulator, [7.0], batched=True).verdict
+    'observation unlike the predictions'
     """
     if not 0.0 < as_number(level, "level") < 1.0:
         raise ValueError(f"level is {level!r}; give a number between 0 and 1, for example 0.01.")

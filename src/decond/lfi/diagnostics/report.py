@@ -1,7 +1,6 @@
 """The report of a diagnosis: a verdict in words, the numbers behind it, and a page of plots."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ from decond.lfi.diagnostics.predictive import PredictiveCheck
 from decond.lfi.diagnostics.sufficiency import Sufficiency
 from decond.lfi.diagnostics.words import percent
 from decond.lfi.posterior import Posterior
+from decond.notebook import card, sentences
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from decond.plotting import DiagnosisDisplay
 
 __all__ = ["Report"]
 
@@ -24,13 +24,20 @@ REMOTE = 0.005
 FEW_EFFECTIVE = 10
 """Effective simulations for each parameter below which there are too few."""
 
-RANKS_ACROSS, CHECKS_ACROSS = 5, 6
-"""Panels beside each other on the page."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """What `diagnose` found: a verdict in words, the sentences with the numbers behind it, and the page of plots."""
+    """What `diagnose` found: a verdict in words, the sentences with the numbers behind it, and the page of plots.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> from decond.lfi.diagnostics.predictive import compare
+    >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
+    >>> simulated = np.random.default_rng(0).standard_normal((500, 1))
+    >>> check = compare(Simulations(simulated, simulated), np.array([[9.0]]))
+    >>> Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)
+    Report(observation unlike the predictions)
+    """
 
     posterior: Posterior
     calibration: Calibration | None
@@ -91,21 +98,15 @@ class Report:
             said += self.predictive.sentences
         return said + [note[:1].upper() + note[1:] for note in self.posterior.notes]
 
-    @cached_property
-    def figure(self) -> "Figure":
-        """The page."""
-        return _page(self)
+    def plot(self, figure: Any = None) -> "DiagnosisDisplay":
+        """Draw the page of plots, into a figure of yours or a new one, and return the display."""
+        from decond.plotting import DiagnosisDisplay
 
-    def plot(self) -> "Figure":
-        """Return the page of plots."""
-        return self.figure
+        return DiagnosisDisplay(self).plot(figure)
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file, as PNG, PDF or SVG by its ending; return the path."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self.figure.savefig(target, dpi=130)
-        return target
+        return self.plot().save(path, dpi=130)
 
     def __repr__(self) -> str:
         """Show the verdict."""
@@ -115,45 +116,6 @@ class Report:
         """Show verdict and sentences."""
         return "\n".join([self.verdict, *(f"- {sentence}" for sentence in self.sentences)])
 
-
-def _page(report: Report) -> "Figure":
-    """Return the page: pairs on the left; ranks, coverage and predictions on the right; the verdict on top."""
-    from matplotlib.figure import Figure
-
-    from decond.plotting import MAX_PREDICTIVE, plot_pairs, plot_text
-
-    figure = Figure(figsize=(15.0, 10.0), layout="constrained")
-    d = report.posterior.prior.dim
-    halves: Any = figure.subfigures(1, 2, width_ratios=(0.75 if d < 3 else 1.0, 1.0), wspace=0.03)
-    left, right = halves
-    left.suptitle("posterior", fontsize=11, x=0.02, ha="left")
-    plot_pairs(report.posterior.samples, report.posterior.names, report.truth, left.subplots(d, d, squeeze=False))
-
-    calibration, check = report.calibration, report.predictive
-    shown = min(len(check.names), MAX_PREDICTIVE)
-    check_height = 0.9 - (-shown // CHECKS_ACROSS)
-    if calibration is None:
-        top, bottom = right.subfigures(2, 1, height_ratios=(3.4, check_height))
-        plot_text(top.subplots(), report.verdict, report.sentences, 90)
-    else:
-        rank_height = 1.0 - 0.9 * (-d // RANKS_ACROSS)
-        top, middle, bottom = right.subfigures(3, 1, height_ratios=(3.4, rank_height, check_height))
-        words, curve = top.subplots(1, 2)
-        plot_text(words, report.verdict, report.sentences, 52)
-        calibration.coverage.draw(curve)
-        curve.set_title("coverage", fontsize=11, loc="left")
-        middle.suptitle("ranks of true parameters, relative to uniform", fontsize=11, x=0.02, ha="left")
-        calibration.draw(_panels(middle, d, RANKS_ACROSS))
-    kind = "predicted by the posterior" if report.from_posterior else "simulations given (no simulator was given)"
-    bottom.suptitle(f"summaries: {kind}, and the observation", fontsize=11, x=0.02, ha="left")
-    check.draw(_panels(bottom, shown, CHECKS_ACROSS))
-    return figure
-
-
-def _panels(figure: Any, count: int, across: int) -> list[Any]:
-    """Return panels in rows of at most `across`."""
-    across = min(across, count)
-    axes = figure.subplots(-(-count // across), across, squeeze=False).ravel()
-    for ax in axes[count:]:
-        ax.set_axis_off()
-    return list(axes[:count])
+    def _repr_html_(self) -> str:
+        """Show verdict and sentences, for notebooks."""
+        return card("Diagnosis:", self.verdict, sentences(self.sentences))

@@ -31,6 +31,15 @@ class Method(ABC):
     `summary` says what the method sees of the data: "none" takes it as it is; "learned" replaces it by estimates of
     the parameters learned from the simulations; "auto" does so if there are more than twice as many columns of data
     as parameters.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import RejectionABC
+    >>> prior = Prior({"mean": stats.norm(0, 1)})
+    >>> theta = prior.sample(2000, seed=0)
+    >>> sims = Simulations(theta, theta + 0.1 * np.random.default_rng(1).standard_normal(theta.shape))
+    >>> method = RejectionABC().fit(sims, prior)
+    >>> bool(abs(method.posterior([1.0]).mean()[0] - 1.0) < 0.1), method.probability_valid([[0.0]]).round(1)
+    (True, array([1.]))
     """
 
     seed: Any

@@ -36,6 +36,18 @@ class GPSABC(Method):
     simulator's noise. At each step the surrogate is drawn `DRAWS` times; if the chance to decide wrongly is above
     `max_error`, a simulation at one of the two points is run and the surrogate updated, until `n_simulations` are
     spent, pilots included; then the chain goes on without. It ends after `n_samples` steps or `time_limit` seconds.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
+    >>> def simulator(theta, rng):
+    ...     return theta + rng.standard_normal(theta.shape)
+    >>> theta = prior.sample(40, seed=0)
+    >>> pilot = Simulations(theta=theta, x=simulator(theta, rng))
+    >>> method = GPSABC(simulator, n_simulations=60, batched=True, n_samples=300)
+    >>> posterior = method.fit(pilot, prior).posterior([1.0])  # exact: mean 0.5, standard deviation 0.71
+    >>> bool(abs(posterior.mean()[0] - 0.5) < 0.3), method.n_simulations_ <= 60
+    (True, True)
     """
 
     runs_simulator = True

@@ -26,6 +26,14 @@ class KBR(Method):
 
     `variant` is "a", "b" or "importance" and `regularizer` "I" or "II", as there. Kernels that are given are in
     the units of the data (with ``summary="none"``) and of the parameters. Simulations may come from any proposal.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
+    >>> theta = prior.sample(200, seed=0)
+    >>> sims = Simulations(theta=theta, x=theta + rng.standard_normal(theta.shape))
+    >>> bool(abs(KBR().fit(sims, prior).posterior([1.0]).mean()[0] - 0.5) < 0.3)  # exact: 0.5
+    True
     """
 
     def __init__(

@@ -35,6 +35,15 @@ class KELFI(Method):
     `optimum="global"` searches widely, "local" climbs from the median heuristic. Kernels that are given are in the
     units of the data (with ``summary="none"``) and of the parameters; the others act on standardised data and on
     working coordinates. Simulations may come from any proposal. Negative values of the likelihood count as zero.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
+    >>> theta = prior.sample(100, seed=0)
+    >>> sims = Simulations(theta=theta, x=theta + rng.standard_normal(theta.shape))
+    >>> posterior = KELFI(n_prior=300).fit(sims, prior).posterior([1.0])
+    >>> bool(abs(posterior.mean()[0] - 0.5) < 0.3)  # exact: 0.5
+    True
     """
 
     def __init__(

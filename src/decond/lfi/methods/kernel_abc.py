@@ -26,6 +26,14 @@ class KABC(Method):
     `regularization` is λ. Kernels that are given are in the units of the data (with ``summary="none"``) and of the
     parameters; the others are Gaussian, with median distances as lengthscales, on standardised data and working
     coordinates.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
+    >>> theta = prior.sample(200, seed=0)
+    >>> sims = Simulations(theta=theta, x=theta + rng.standard_normal(theta.shape))
+    >>> bool(abs(KABC().fit(sims, prior).posterior([1.0]).mean()[0] - 0.5) < 0.3)  # exact: 0.5
+    True
     """
 
     needs_prior_draws = True
@@ -63,6 +71,16 @@ class K2ABC(Method):
     `kernel_raw` compares single values, by default Gaussian with the median distance as lengthscale; `kernel_theta`
     is in the units of the parameters. ε is `epsilon`, or, if that is None, the MMD² below which a share `quantile` of
     the simulations lies.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
+    >>> theta = prior.sample(200, seed=0)
+    >>> raw = theta + rng.standard_normal((200, 10))
+    >>> sims = Simulations(theta=theta, x=raw.mean(axis=1, keepdims=True), raw=raw)
+    >>> posterior = K2ABC().fit(sims, prior).posterior(1.0 + rng.standard_normal(10))
+    >>> bool(abs(posterior.mean()[0] - 0.9) < 0.4)  # near 10/11 of the observed mean
+    True
     """
 
     needs_prior_draws = True

@@ -1,0 +1,15 @@
+"""For all tests and all examples in docstrings."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_left_open() -> Iterator[None]:
+    """Close the figures that pyplot keeps, where a test or a library has imported it: it warns of more than 20."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")

@@ -1,0 +1,106 @@
+"""Arguments that do not fit: one message that says what was given, what is accepted, and what to do next."""
+
+import contextlib
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from decond.cli.console import refuse
+
+__all__ = ["Command", "Commands"]
+
+UsageError: Any = typer.BadParameter.__base__
+"""What the parser raises; typer has it from its own copy of click or from click, depending on its age."""
+
+
+class Command(TyperCommand):
+    """A command that refuses wrong arguments in one sentence of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _refused_in_words(ctx, args):
+            return super().parse_args(ctx, args)
+
+
+class Commands(TyperGroup):
+    """All commands; a name that is none of them is answered with the nearest."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _refused_in_words(ctx, args):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            names = list(self.commands)
+            refuse(
+                f"there is no command {args[0]!r}{_nearest(args[0], names)} The commands are {', '.join(names)}; "
+                f"see {ctx.command_path} --help."
+            )
+        return super().resolve_command(ctx, args)
+
+
+@contextlib.contextmanager
+def _refused_in_words(ctx: Any, args: list[str]) -> Iterator[None]:
+    """Refuse arguments that the parser does not take; completion asks with half a command, and is not refused."""
+    given = list(args)
+    try:
+        yield
+    except UsageError as error:
+        if ctx.resilient_parsing:
+            raise
+        refuse(_explain(error, ctx, given))
+
+
+def _explain(error: Any, ctx: Any, given: list[str]) -> str:
+    """Return what is wrong, what is accepted, and where to read more."""
+    more = f"See {ctx.command_path} --help."
+    parameter = getattr(error, "param", None)
+    if parameter is None:
+        return f"{_explain_words(error, ctx)} {more}"
+    name, choices = _name(parameter), _choices(parameter)
+    if type(error).__name__ == "MissingParameter":
+        accepted = f"Choose {choices}." if choices else _sentence(parameter.help or "")
+        return f"{ctx.command_path} needs {name}. {accepted} {more}"
+    value = ctx.command.make_parser(ctx).parse_args(args=given)[0].get(parameter.name)
+    accepted = f"Choose {choices}." if choices else _sentence(error.message)
+    return f"{name} is {_shown(value)}. {accepted} {more}"
+
+
+def _explain_words(error: Any, ctx: Any) -> str:
+    """Return what is wrong with words on the command line that belong to no option or argument."""
+    option = getattr(error, "option_name", None)
+    names = {name for parameter in ctx.command.get_params(ctx) for name in parameter.opts if name[0] == "-"}
+    if option is None or option in names:
+        return f"{_sentence(error.format_message())} {_sentence(ctx.get_usage())}"
+    known = sorted(name for name in names if name.startswith("--"))
+    return f"{ctx.command_path} has no option {option}{_nearest(option, known)} Its options are {', '.join(known)}."
+
+
+def _name(parameter: Any) -> str:
+    """Return what a parameter is called: --option, or ARGUMENT."""
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _choices(parameter: Any) -> str:
+    kinds = [getattr(parameter, "type", None), getattr(parameter, "type_descriptor", None)]
+    found: Iterable[Any] = next((choices for kind in kinds if (choices := getattr(kind, "choices", None))), ())
+    return ", ".join(str(getattr(choice, "value", choice)) for choice in found)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """Return the end of a sentence, which asks for the nearest known name if one is near."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else "."
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(repr, value)) if isinstance(value, list | tuple) else repr(value)
+
+
+def _sentence(text: str) -> str:
+    """Return a text that ends with a full stop."""
+    return text if not text or text[-1] in ".?!" else f"{text}."

@@ -1,0 +1,30 @@
+"""What the tab key offers beyond commands and options: the columns of tables that were named already."""
+
+import contextlib
+import csv
+import gzip
+from pathlib import Path
+
+import typer
+
+__all__ = ["complete_column"]
+
+
+def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns of the tables on the command line; files that cannot be read have none."""
+    columns: list[str] = []
+    for table in [*(ctx.params.get("tables") or []), *ctx.args]:
+        with contextlib.suppress(Exception):  # a shell that completes shows no errors
+            columns += _header(Path(table))
+    return [name for name in dict.fromkeys(columns) if name.startswith(incomplete)]
+
+
+def _header(path: Path) -> list[str]:
+    """Return the names of the columns without reading the rows."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        from pyarrow import parquet
+
+        return list(parquet.read_schema(path).names)
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as stream:
+        return [name.strip() for name in next(csv.reader(stream, delimiter=separator))]

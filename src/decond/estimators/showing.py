@@ -1,0 +1,61 @@
+"""How estimators are shown: a picture of what they predict, and scikit-learn's diagram with what was learned."""
+
+from typing import TYPE_CHECKING, Any
+
+from decond.notebook import card, definitions, number
+from decond.parameters import Parametrized
+
+if TYPE_CHECKING:
+    from decond.plotting import FunctionDisplay
+
+__all__ = ["Shown"]
+
+
+class Shown:
+    """What an estimator shows of itself; comes before scikit-learn's base classes.
+
+    >>> from decond.estimators import DirectGP
+    >>> from decond.kernels import RBF
+    >>> gp = DirectGP(RBF(1.0), optimize=False).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0])
+    >>> gp.plot([0.0, 2.0]).ax_.get_xlabel()
+    'x'
+    """
+
+    def plot(self, x: Any, z: Any = None, ax: Any = None, **options: Any) -> "FunctionDisplay":
+        """Draw what is predicted over the range of rows x: a panel for each column, with a band of error bars.
+
+        Short for `plotting.FunctionDisplay.from_estimator`, which takes the same options; returns the display.
+        """
+        from decond.plotting import FunctionDisplay
+
+        return FunctionDisplay.from_estimator(self, x, z, ax=ax, **options)
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram and, once fitted, what was learned."""
+        return f"{super()._repr_html_inner()}{self._learned_html()}"  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return the same for notebooks, if scikit-learn is set to show diagrams."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in shown:
+            shown["text/html"] += self._learned_html()
+        return shown
+
+    def _learned_html(self) -> str:
+        """Return kernels that were given, which the diagram cuts short, and what was learned."""
+        me: Any = self
+        entries = {
+            f"{name} given": repr(value)
+            for name, value in me.get_params(deep=False).items()
+            if isinstance(value, Parametrized)
+        }
+        posterior, result = getattr(self, "posterior_", None), getattr(self, "fit_result_", None)
+        if posterior is not None:
+            entries["kernel"] = repr(posterior.prior.covariance)
+        if hasattr(self, "noise_"):
+            entries["noise"] = number(me.noise_)
+        if result is not None:
+            entries["log evidence"] = number(result.log_evidence)
+            entries["search"] = f"{result.status}: {result.message}"
+        words = "not fitted" if posterior is None else "fitted"
+        return card(type(self).__name__, words, definitions(entries)) if entries else ""

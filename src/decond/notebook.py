@@ -1,0 +1,115 @@
+"""What notebooks show of our objects: small tables, verdicts and curves as HTML; every text in them is escaped."""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Html", "card", "curve", "definitions", "number", "sentences", "table"]
+
+TABLE = "border-collapse:collapse;margin:4px 0;font-size:inherit"
+CELL = "padding:2px 10px;border:none;text-align:{};vertical-align:middle"
+CURVE_SIZE = (110, 26)
+ACCENT = "#0072B2"
+
+
+class Html(str):
+    """Text that is HTML already; everything else is escaped before it gets into a page.
+
+    >>> table(["name"], [["<b>"], [Html("<b>bold</b>")]]).count("<b>")
+    1
+    """
+
+
+def number(value: Any) -> str:
+    """Return a number, or the first few of several, with four digits.
+
+    >>> number(0.123456), number([1.0, 2.5]), number("text")
+    ('0.1235', '1, 2.5', 'text')
+    """
+    if isinstance(value, str) or not _is_numeric(value):
+        return str(value)
+    values = np.ravel(value)
+    words = ", ".join("–" if np.isnan(item) else f"{item:.4g}" for item in values[:6])
+    return words if len(values) <= 6 else f"{words}, … ({len(values)})"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Html:
+    """Return a table; cells that are numbers stand to the right.
+
+    >>> "mean" in table(["parameter", "mean"], [["rate", 1.5]])
+    True
+    """
+    body = [list(row) for row in rows]
+    sides = ["right" if body and _is_numeric(body[0][j]) else "left" for j in range(len(head))]
+    lines = [_row("th", head, sides), *(_row("td", row, sides) for row in body)]
+    return Html(f'<table style="{TABLE}">{"".join(lines)}</table>')
+
+
+def definitions(entries: Mapping[str, Any]) -> Html:
+    """Return names and what they are, as a table without a head.
+
+    >>> definitions({"kernel": "RBF", "noise": 0.1}).count("<tr")
+    2
+    """
+    lines = (_row("td", entry, ("left", "left")) for entry in entries.items())
+    return Html(f'<table style="{TABLE}">{"".join(lines)}</table>')
+
+
+def sentences(said: Iterable[str]) -> Html:
+    """Return a list of sentences; nothing if there are none.
+
+    >>> sentences(["fine"]).count("<li>"), sentences([]) == ""
+    (1, True)
+    """
+    items = "".join(f"<li>{_escaped(sentence)}</li>" for sentence in said)
+    return Html(f'<ul style="margin:4px 0;padding-left:20px">{items}</ul>' if items else "")
+
+
+def card(title: str, words: Any = "", *parts: Html) -> str:
+    """Return a title, some words after it, and parts below.
+
+    >>> card("Posterior", "of 2 <parameters>").count("&lt;parameters&gt;")
+    1
+    """
+    after = f' <span style="opacity:0.75">{_escaped(words)}</span>' if words else ""
+    head = f'<div style="margin-bottom:4px"><strong>{_escaped(title)}</strong>{after}</div>'
+    return f'<div style="font-size:13px;line-height:1.45;overflow-x:auto">{head}{"".join(parts)}</div>'
+
+
+def curve(x: Any, height: Any, color: str = ACCENT) -> Html:
+    """Return a small filled curve over x, as SVG; the line of zero is at the bottom unless values go below it.
+
+    >>> curve([0.0, 1.0, 2.0], [0.0, 1.0, 0.0]).startswith("<svg")
+    True
+    """
+    at, values = np.asarray(x, dtype=np.float64), np.asarray(height, dtype=np.float64)
+    width, tall = CURVE_SIZE
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    across = width * (at - at[0]) / (float(at[-1] - at[0]) or 1.0)
+    down = tall - 1.0 - (tall - 2.0) * (values - low) / ((high - low) or 1.0)
+    zero = tall - 1.0 - (tall - 2.0) * (0.0 - low) / ((high - low) or 1.0)
+    line = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True))
+    area = f"{across[0]:.1f},{zero:.1f} {line} {across[-1]:.1f},{zero:.1f}"
+    return Html(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" viewBox="0 0 {width} {tall}" '
+        f'role="img" aria-label="curve"><polygon points="{area}" fill="{color}" fill-opacity="0.25"/>'
+        f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.2"/></svg>'
+    )
+
+
+def _row(tag: str, cells: Sequence[Any], sides: Sequence[str]) -> str:
+    inner = (
+        f'<{tag} style="{CELL.format(side)}">{_escaped(cell)}</{tag}>'
+        for cell, side in zip(cells, sides, strict=True)
+    )
+    return f'<tr style="background:none">{"".join(inner)}</tr>'
+
+
+def _escaped(value: Any) -> str:
+    return str(value) if isinstance(value, Html) else html.escape(number(value))
+
+
+def _is_numeric(value: Any) -> bool:
+    return not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"

@@ -1,0 +1,113 @@
+"""The page itself: templates filled in, numbers embedded so that no text of the user can end a script."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Report", "rendered"]
+
+DIGITS = 7
+"""Significant digits of the numbers that charts are drawn from."""
+
+SIGNS = {"good": "✓", "open": "?", "doubt": "!", "bad": "✗"}
+STATE_WORDS = {"good": "fine", "open": "not checked", "doubt": "look twice", "bad": "something is wrong"}
+"""How the states of checks are shown, and read aloud."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One self-contained HTML page, and what it says in one sentence.
+
+    >>> report = Report("A title", "All is well.", "<!doctype html>…")
+    >>> import tempfile
+    >>> report.write(tempfile.mkdtemp() + "/page.html").read_text(encoding="utf-8")
+    '<!doctype html>…'
+    """
+
+    title: str
+    verdict: str
+    html: str = field(repr=False)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page to a file and return its path."""
+        target = Path(path)
+        target.write_text(self.html, encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame of its own."""
+        from html import escape
+
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:40rem;border:0"></iframe>'
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return a template filled in; texts are escaped, `data` is embedded as JSON."""
+    return str(_templates().get_template(template).render(**values))
+
+
+def embedded(data: Any) -> Any:
+    r"""Return data as JSON that may stand inside a script element, whatever texts it holds.
+
+    Numbers are rounded, and those that JSON does not have become null.
+
+    >>> print(embedded({"</script>": [0.1 + 0.2, float("nan")], "line": "a\u2028b"}))
+    {"\u003c/script\u003e":[0.3,null],"line":"a\u2028b"}
+    """
+    from markupsafe import Markup
+
+    text = json.dumps(_plain(data), separators=(",", ":"), allow_nan=False)  # ASCII: U+2028 is escaped too
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """Return a number as people write it: four digits, and no exponent where it is of ordinary size.
+
+    >>> number(1234567.0), number(0.012346), number(1200.0), number(3.2e-7), number(float("nan"))
+    ('1.235e+06', '0.01235', '1200', '3.2e-07', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0.0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if not -4 <= size < 6:
+        return f"{value:.{digits}g}"
+    text = f"{value:.{max(0, digits - 1 - size)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _plain(data: Any) -> Any:
+    """Return nested lists and dictionaries of plain numbers and texts."""
+    if hasattr(data, "tolist"):
+        data = data.tolist()
+    if isinstance(data, dict):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    if isinstance(data, float):
+        return float(f"{data:.{DIGITS}g}") if math.isfinite(data) else None
+    return data
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder = str(resources.files("decond.reports") / "templates")
+    made = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(embedded=embedded, number=number)
+    made.globals.update(signs=SIGNS, state_words=STATE_WORDS)
+    return made

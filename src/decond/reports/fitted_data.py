@@ -1,0 +1,151 @@
+"""What a model was fitted on, in one form for all estimators: columns, targets, mediators, groups."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decond.reports.document import number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FittedData", "fitted_data"]
+
+INPUTS = ("x", "X", "treatment")
+TARGETS = ("z_groups", "z_task", "outcome", "z", "y")
+"""Arguments of `fit` that hold rows of x, and those that hold targets; the first that is there counts."""
+
+
+@dataclass(frozen=True)
+class FittedData:
+    """Rows and targets with their names. `kind` is "groups", "pairs", "weights" or "rows"."""
+
+    kind: str
+    x: "pd.DataFrame"
+    z: np.ndarray
+    target: str
+    mediator: "pd.DataFrame | None" = None
+    """The mediator of the rows of x, or their groups as one column."""
+    mediator_task: "pd.DataFrame | None" = None
+    """The mediator of the targets, or the group of each, in their order."""
+    n_rows: int = 0
+    """Rows that were read; x may be a sample of them."""
+
+    @property
+    def words(self) -> str:
+        """What the data are, in a few words."""
+        rows, targets = f"{self.n_rows:,}", f"{len(self.z):,}"
+        return {
+            "groups": f"{rows} rows in {targets} groups with one target each",
+            "pairs": f"{rows} pairs and {targets} task rows",
+            "weights": f"{rows} rows and {targets} targets that are weighted sums over them",
+            "rows": f"{rows} rows with a target each",
+        }[self.kind]
+
+    def columns(self) -> list[dict[str, str]]:
+        """Return a line for each column: its name, part, rows, and range or number of labels."""
+        lines = [_line(name, "input x", self.x[name], self.n_rows) for name in self.x]
+        roles = ("group of the rows", "group of the targets") if self.kind == "groups" else MEDIATOR_ROLES
+        for frame, role in zip((self.mediator, self.mediator_task), roles, strict=True):
+            lines += [] if frame is None else [_line(name, role, frame[name], len(frame)) for name in frame]
+        count = self.n_rows if self.kind == "rows" else len(self.z)
+        return [*lines, _line(self.target, "target z", _frame(self.z, "z").iloc[:, 0], count)]
+
+    def groups(self) -> str:
+        """Return how many rows the groups have, in words; empty where there are none."""
+        if self.kind != "groups" or self.mediator is None:
+            return ""
+        counts = self.mediator.iloc[:, 0].value_counts()
+        low, middle, high = int(counts.min()), float(counts.median()), int(counts.max())
+        if low == high:
+            return f"Each of {len(counts):,} groups has {low:,} row{'s' if low > 1 else ''}."
+        return f"{len(counts):,} groups have {low:,} to {high:,} rows, {number(middle)} in the middle."
+
+
+MEDIATOR_ROLES = ("mediator y of the pairs", "mediator y of the task")
+
+
+def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = None) -> FittedData:
+    """Return the data of a fit from the arguments of `fit` by name.
+
+    >>> from decond.estimators import DirectGP
+    >>> x, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]
+    >>> fitted_data(DirectGP(optimize=False).fit(x, y), {"X": x, "y": y}, "power").words
+    '3 rows with a target each'
+    """
+    first = next((data[name] for name in INPUTS if name in data), None)
+    name = next((name for name in TARGETS if data.get(name) is not None), None)
+    if first is None or name is None:
+        raise ValueError(
+            f"data has {', '.join(map(repr, data)) or 'nothing'}; give the arguments of fit by name, for example "
+            '{"x": x, "groups": groups, "z_groups": z}.'
+        )
+    x = _frame(first, "x", getattr(estimator, "feature_names_in_", None))
+    z, called = _targets(data[name])
+    kind, mediator, mediator_task = _linked(data, len(x))
+    seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
+    rows = len(x) if seen is None or kind != "rows" else int(seen)
+    return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, rows)
+
+
+def _linked(data: Mapping[str, Any], n: int) -> "tuple[str, pd.DataFrame | None, pd.DataFrame | None]":
+    """Return the kind of data, and the mediator of rows and targets."""
+    if "groups" in data:
+        groups = _frame(data["groups"], "group")
+        labels = _group_labels(data["groups"], data["z_groups"])
+        return "groups", groups, _frame(labels, str(groups.columns[0]))
+    if "y_task" in data:
+        return "pairs", _frame(data["y"], "y"), _frame(data["y_task"], "y")
+    if "instrument" in data:
+        task = data.get("instrument_of_outcome")
+        first = _frame(data["instrument"], "instrument")
+        return "pairs", first, first if task is None else _frame(task, "instrument")
+    return ("weights" if "transformation" in data else "rows"), None, None
+
+
+def _group_labels(groups: Any, z: Any) -> np.ndarray:
+    """Return the group of each target: labels of a Series or dict, or the distinct groups in order."""
+    if isinstance(z, Mapping):
+        return np.array(list(z))
+    return z.index.to_numpy() if hasattr(z, "index") and hasattr(z, "to_numpy") else np.unique(np.asarray(groups))
+
+
+def _targets(z: Any) -> tuple[np.ndarray, str | None]:
+    """Return targets as one column, and their name where they have one."""
+    values = np.asarray(list(z.values()) if isinstance(z, Mapping) else z, dtype=np.float64)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(
+            f"the targets have shape {values.shape}; a report shows one target. Fit a model for each column, and "
+            "write a report of each."
+        )
+    columns = getattr(z, "columns", None)
+    name = getattr(z, "name", None) if columns is None else columns[0]
+    return values, None if name is None else str(name)
+
+
+def _frame(table: Any, name: str, names: Any = None) -> "pd.DataFrame":
+    """Return a table as a data frame; columns without names are called `name`, numbered if several."""
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        return table.set_axis([str(column) for column in table.columns], axis=1).reset_index(drop=True)
+    called = getattr(table, "name", None)
+    values = np.asarray(table)
+    values = values[:, None] if values.ndim == 1 else values
+    if names is None:
+        names = [name if called is None else called]
+        names = names if values.shape[1] == 1 else [f"{name}{j + 1}" for j in range(values.shape[1])]
+    return pd.DataFrame(values, columns=[str(column) for column in names]).infer_objects()
+
+
+def _line(name: str, role: str, column: "pd.Series", rows: int) -> dict[str, str]:
+    """Return one line of the table of columns."""
+    line = {"name": name, "role": role, "rows": f"{rows:,}"}
+    if column.dtype.kind not in "biuf" or role.startswith("group"):
+        return {**line, "range": f"{column.nunique():,} labels", "middle": ""}
+    low, middle, high = (float(value) for value in (column.min(), column.median(), column.max()))
+    return {**line, "range": f"{number(low)} to {number(high)}", "middle": number(middle)}

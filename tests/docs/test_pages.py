@@ -1,0 +1,42 @@
+"""Every page: its blocks are of a known kind, its code runs, and its pictures come from that code."""
+
+from pathlib import Path
+
+import pytest
+from run_pages import check_outputs, check_pictures, read_blocks, run_page, shown_pictures
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PICTURE_BYTES = 80 * 1024
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def runs(page):
+    return any(block.runs for block in read_blocks(page))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name)
+def test_blocks_are_of_a_known_kind(page):
+    assert [block.wrong for block in read_blocks(page) if block.wrong] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=name)
+def test_page_runs_and_shows_what_its_code_does(page, tmp_path):  # that of README: tests/integration
+    printed = run_page(page, tmp_path, timeout=300)
+    check_outputs(page, printed)
+    check_pictures(page, tmp_path)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shown_pictures(page)], ids=name)
+def test_pictures_are_there_and_small(page):
+    for picture in shown_pictures(page):
+        assert picture.is_file(), f"python docs/run_pages.py {name(page)} --pictures"
+        assert picture.stat().st_size < PICTURE_BYTES, picture
+
+
+def test_every_kept_picture_is_shown():
+    shown = {picture for page in PAGES for picture in shown_pictures(page)}
+    assert set((ROOT / "docs" / "images").rglob("*.png")) == shown

@@ -1,0 +1,238 @@
+"""Reports in a real browser: they open without errors and without a network, and their controls work."""
+
+import os
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from decond import AggregateGP, DirectGP, lfi
+from decond.kernels import RBF
+from decond.reports import fit_report, inference_report
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+)
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1200, "height": 900}
+
+
+def find_browser():
+    """Return where a browser is; without one the tests are skipped, or fail where one is required."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        words = "there is no Chromium; install it (apt-get install chromium), or run `make browser`"
+        if os.environ.get("CI") or os.environ.get("DECOND_REQUIRE_BROWSER"):
+            pytest.fail(words)
+        pytest.skip(words)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return a headless browser."""
+    path = find_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Return a small model, a naive one, and what they were fitted on."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(20), 4)
+    x = pd.DataFrame({"wind": rng.uniform(0, 10, 80)})
+    z = pd.Series(10.0 * np.sin(x["wind"] / 3.0)).groupby(day).mean() + 0.5 * rng.standard_normal(20)
+    data = {"x": x, "groups": day, "z_groups": z.rename("power")}
+    gp = AggregateGP(n_restarts=0, uncertainty="plain").fit(**data)
+    naive = DirectGP(16.0 * RBF(3.0), noise=1.0, optimize=False).fit(x.groupby(day).mean(), z)
+    return gp, naive, data
+
+
+@pytest.fixture(scope="module")
+def fit_page(fitted, tmp_path_factory):
+    """Return the file of a report of a fit."""
+    gp, naive, data = fitted
+    truth = np.linspace(0, 10, 30)
+    report = fit_report(
+        gp,
+        data,
+        baselines={"naive </script>": naive},
+        lines={"truth": (truth, 10.0 * np.sin(truth / 3.0))},
+        command="decond fit " + "a-long-name-of-a-table " * 12,
+        notes=["a" * 300],
+    )
+    return report.write(tmp_path_factory.mktemp("reports") / "fit.html")
+
+
+@pytest.fixture(scope="module")
+def inference_page(tmp_path_factory):
+    """Return the file of a report of an inference of three parameters."""
+    names = ["rate", "delay", "share & <b>more</b>"]
+    prior = lfi.Prior({name: stats.norm(0.0, 3.0) for name in names})
+    shape = np.array([[1.0, 0.6, 0.0], [0.0, 0.8, 0.0], [0.0, 0.0, 0.5]])
+    posterior = lfi.Posterior(prior, lambda n, rng: 1.0 + rng.standard_normal((n, 3)) @ shape)
+    report = inference_report(posterior, [0.5, 1.5], truth=[1.0, 1.0, 1.0])
+    return report.write(tmp_path_factory.mktemp("reports") / "inference.html")
+
+
+@pytest.fixture(params=["fit", "inference"])
+def file(request):
+    """Return one of the two reports."""
+    return request.getfixturevalue(f"{request.param}_page")
+
+
+@pytest.fixture
+def opened(browser):
+    """Return what opens a file; afterwards no page has said an error or asked for anything but the file."""
+    complaints, contexts = [], []
+
+    def open_page(path, viewport=DESK, **options):
+        context = browser.new_context(viewport=viewport, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: request.url == path.as_uri() or complaints.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def shown_in_tip(page, host):
+    """Return what the box beside the pointer says, by label."""
+    rows = page.locator(f"{host} .tip div").all()
+    return dict(row.locator("span").all_inner_texts() for row in rows)
+
+
+def test_opens_without_errors_and_without_requests(opened, file):
+    page = opened(file)
+    page.wait_for_selector("[data-series]", state="attached")
+    assert page.locator("h1").inner_text() == page.title()
+    assert page.locator("script").count() == 2
+    assert page.locator("main b >> text=more").count() == 0
+    assert page.evaluate("performance.getEntriesByType('resource').length") == 0
+    assert file.stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK])
+def test_nothing_is_wider_than_the_screen(opened, file, viewport):
+    page = opened(file, viewport)
+    page.wait_for_selector("[data-series]", state="attached")
+    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+    for box in page.evaluate(
+        "[...document.querySelectorAll('.chart svg')].map((one) => one.getBoundingClientRect())"
+    ):
+        assert box["left"] >= 0
+        assert box["right"] <= viewport["width"]
+
+
+def test_every_check_box_switches_its_series_off_and_on(opened, file):
+    page = opened(file)
+    page.wait_for_selector("[data-series]", state="attached")
+    boxes = page.locator("input[data-key]").all()
+    assert len(boxes) >= 4
+    for box in boxes:
+        key, section = box.get_attribute("data-key"), box.locator("xpath=ancestor::section[1]")
+        parameter = key.removeprefix("parameter")
+        series = section.locator(f'[data-series="{key}"]' if parameter == key else f'[data-cell^="{parameter},"]')
+        seen = series.count() > 0
+        assert seen == box.is_checked(), key
+        box.click()
+        assert (series.count() > 0) != seen, key
+        box.click()
+        assert (series.count() > 0) == seen, key
+
+
+def test_hovering_reads_off_what_the_models_predict(opened, fit_page, fitted):
+    gp, naive, _ = fitted
+    page = opened(fit_page)
+    picture = page.locator("[data-chart=function] > svg")
+    picture.hover()
+    said = shown_in_tip(page, "[data-chart=function]")
+    at = pd.DataFrame({"wind": [float(said["wind"])]})
+    mean, std = gp.predict(at, return_std=True)
+    assert 4.0 < at["wind"][0] < 6.0
+    assert float(said["learned function"]) == pytest.approx(mean[0], rel=2e-3)
+    low, high = map(float, said["± 2 sd"].split(" to "))
+    assert (low, high) == pytest.approx((mean[0] - 2 * std[0], mean[0] + 2 * std[0]), rel=2e-3)
+    assert float(said["naive </script>"]) == pytest.approx(naive.predict(at)[0], rel=2e-3)
+    assert float(said["truth"]) == pytest.approx(10 * np.sin(at["wind"][0] / 3), rel=5e-3)
+    page.mouse.move(2, 2)
+    assert page.locator("[data-chart=function] .tip").is_hidden()
+
+
+def test_the_keyboard_moves_along_the_curve_too(opened, fit_page):
+    page = opened(fit_page)
+    page.locator("[data-chart=function] > svg").focus()
+    seen = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+        seen.append(float(shown_in_tip(page, "[data-chart=function]")["wind"]))
+    assert seen[0] < seen[1]
+    assert seen[2] == seen[0]
+    page.keyboard.press("Escape")
+    assert page.locator("[data-chart=function] .tip").is_hidden()
+
+
+def test_hovering_over_a_pair_reads_off_both_parameters(opened, inference_page):
+    page = opened(inference_page)
+    page.locator('[data-cell="1,0"]').hover()
+    said = {name: float(value) for name, value in shown_in_tip(page, "[data-pairs]").items()}
+    assert set(said) == {"rate", "delay"}
+    assert said["rate"] == pytest.approx(1.0, abs=0.6)  # the middle of a panel that spans some deviations
+    page.locator('[data-cell="0,0"]').hover()
+    below = shown_in_tip(page, "[data-pairs]")
+    share = int(re.match(r"\d+", below["draws below"])[0]) / 100
+    assert share == pytest.approx(stats.norm(1.0, 1.0).cdf(float(below["rate"])), abs=0.03)
+
+
+def test_print_has_charts_and_a_legend_but_no_controls(opened, file):
+    page = opened(file)
+    page.wait_for_selector("[data-series]", state="attached")
+    off = page.locator("input[data-key]").first
+    name = page.locator("label:has(input[data-key])").first
+    page.emulate_media(media="print")
+    assert page.locator(".chart svg").first.is_visible()
+    assert name.is_visible()
+    assert not any(box.is_visible() for box in page.locator("input").all())
+    page.emulate_media(media="screen")
+    off.click()
+    page.emulate_media(media="print")
+    assert name.is_hidden()
+
+
+def test_without_scripts_tables_and_still_pictures_remain(opened, file):
+    page = opened(file, java_script_enabled=False)
+    assert page.locator("noscript svg.still").first.is_visible()
+    assert page.locator("section > .scroll > table").first.is_visible()
+    assert page.locator("#trust li").count() >= 2
+
+
+def test_a_missing_browser_is_a_failure_where_one_is_required(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("DECOND_REQUIRE_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="make browser"):
+        find_browser()
+    monkeypatch.setenv("DECOND_REQUIRE_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="make browser"):
+        find_browser()
