@@ -5,7 +5,10 @@ and the remedy.
 """
 
 import datetime
+import sys
+import warnings
 from collections.abc import Sized
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ __all__ = [
     "check_same_length",
     "column_names",
     "frozen",
+    "warn",
 ]
 
 
@@ -309,3 +313,22 @@ def column_names(rows: Any) -> list[str] | None:
     """
     names = list(getattr(rows, "columns", []))
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and point at the line that called decond, however deep below it the reason was found.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("few rows", UserWarning)
+    >>> str(caught[0].message)
+    'few rows'
+    """
+    level = outermost = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        level += 1
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "decond":
+            outermost = level
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=outermost + 1)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, blas, lapack, qr, solve
 
 from decond.backend import namespace
+from decond.checks import warn
 from decond.memory import new_copy, new_matrix
 
 __all__ = [
@@ -169,11 +170,10 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
         add_to_diagonal(shifted, relative * scale)
         upper = _try_cholesky(shifted)
         if upper is not None:
-            warnings.warn(
+            warn(
                 f"{name} is positive definite only up to rounding; added {relative * scale:.1e} to its diagonal. "
                 "More noise or regularization, or fewer repeated points, avoids this.",
                 JitterWarning,
-                stacklevel=3,
             )
             return Factor(upper, relative * scale)
     raise NotPositiveDefiniteError(
@@ -437,5 +437,5 @@ def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarra
         except np.linalg.LinAlgError:
             raise np.linalg.LinAlgError(f"{label} is singular. {remedy}") from None
     if caught:
-        warnings.warn(f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}", JitterWarning, 3)
+        warn(f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}", JitterWarning)
     return solution

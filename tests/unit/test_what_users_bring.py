@@ -12,10 +12,13 @@ from decond import (
     ConditionalMeanOperator,
     CovarianceOperator,
     DeconditionalMeanOperator,
+    DirectGP,
     MeanEmbedding,
+    TaskTransformedGP,
     features,
     kernels,
 )
+from decond.linalg import JitterWarning
 from decond.regression import (
     Aggregated,
     Direct,
@@ -231,3 +234,13 @@ def test_a_failed_refit_leaves_the_fitted_operator_as_it_was():
     with pytest.raises(ValueError, match="y_prior has 1 value"):
         operator.fit([5.0, 6.0], [7.0, 8.0], [np.nan])
     np.testing.assert_array_equal(operator.weights([0.3]), before)
+
+
+def test_warnings_point_at_the_users_line_however_deep_their_reason():
+    labels, rng = np.repeat(list("abcde"), 4), np.random.default_rng(0)
+    x = rng.standard_normal((20, 1))
+    with pytest.warns(UserWarning, match="do not|does not") as caught:
+        TaskTransformedGP(n_restarts=0).fit(x, labels, list("abcdx"), [0.0, 1.0, 2.0, 1.5, 3.0])
+    with pytest.warns(JitterWarning) as deep:
+        DirectGP(RBF, noise=1e-12, optimize=False).fit(np.repeat(x, 3, axis=0), np.repeat(x[:, 0], 3))
+    assert {warning.filename for warning in [*caught, *deep]} == {__file__}

@@ -1,9 +1,10 @@
 """Tables linked by a label: rows that belong to groups, and one or several targets for each group."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from decond.checks import warn
 
 __all__ = ["SharedGroups", "shared_groups"]
 
@@ -23,18 +24,17 @@ class SharedGroups(NamedTuple):
     """The number of task rows of every group."""
 
 
-def shared_groups(y: np.ndarray, y_task: np.ndarray, z: np.ndarray, callers: int = 1) -> SharedGroups:
+def shared_groups(y: np.ndarray, y_task: np.ndarray, z: np.ndarray) -> SharedGroups:
     """Match two tables by label.
 
-    Rows and targets of labels that only one table has say nothing about f; a warning tells how many there are, at
-    the line that many `callers` away.
+    Rows and targets of labels that only one table has say nothing about f; a warning tells how many there are.
     """
     codes = _codes(y, y_task)
     pairs, task = codes[: len(y)], codes[len(y) :]
     shared = np.intersect1d(pairs, task)
     _check_shared(shared, y, y_task)
     rows, task_rows = np.isin(pairs, shared), np.isin(task, shared)
-    _warn_of_strangers(rows, task_rows, callers)
+    _warn_of_strangers(rows, task_rows)
     counts = np.array([np.sum(task == code) for code in shared])
     means = np.array([z[task == code].mean(axis=0) for code in shared])
     return SharedGroups(rows, task_rows, np.searchsorted(shared, pairs[rows]), means, counts)
@@ -56,12 +56,11 @@ def _check_shared(shared: np.ndarray, y: np.ndarray, y_task: np.ndarray) -> None
         )
 
 
-def _warn_of_strangers(pairs: np.ndarray, task: np.ndarray, callers: int) -> None:
+def _warn_of_strangers(pairs: np.ndarray, task: np.ndarray) -> None:
     if pairs.all() and task.all():
         return
-    warnings.warn(
+    warn(
         f"{np.sum(~pairs)} pair(s) and {np.sum(~task)} task row(s) have a label that the other table does not have; "
         "they say nothing about f and are not used.",
         UserWarning,
-        stacklevel=3 + callers,
     )

@@ -86,7 +86,7 @@ class TaskTransformedGP(PosteriorRegressor):
         targets = as_targets(tables[3], names[3], len(y_task), names[2])
         paper = self.uncertainty == "plain" or self.kernel_y is not None or not self.optimize
         if not paper and len(label_columns(y)) == y.shape[1]:
-            return self._fit_labels(rows, shared_groups(y, y_task, targets, callers=2), targets, progress)
+            return self._fit_labels(rows, shared_groups(y, y_task, targets), targets, progress)
         z = self._centered(targets, self.kernel_x is None and self.kernel_y is None and self.optimize)
         if paper:
             return self._fit_paper(rows, y, y_task, z, progress)

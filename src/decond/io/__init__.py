@@ -10,13 +10,13 @@ then differ in their last digits.
 """
 
 import platform
-import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from decond.checks import warn
 from decond.io import registry
 from decond.io.container import ModelFileError, read, write
 from decond.io.tree import Decoder, Encoder
@@ -128,10 +128,9 @@ def _check_format(header: dict[str, Any], path: Path) -> None:
 def _warn_of_other_version(header: dict[str, Any], path: Path) -> None:
     ours, theirs = f"decond {_versions()['decond']}", _writer(header)
     if theirs.split(".")[:2] != ours.split(".")[:2]:
-        warnings.warn(
+        warn(
             f"{path} was written by {theirs} and is read by {ours}; predictions may differ in their last digits.",
             VersionWarning,
-            stacklevel=3,
         )
 
 

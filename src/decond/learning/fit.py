@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from decond.checks import warn
 from decond.learning.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
 from decond.memory import reused_memory
@@ -241,11 +242,10 @@ def _result(
 
 def _warn_of_bounds(names: list[str]) -> None:
     if names:
-        warnings.warn(
+        warn(
             f"the learned {', '.join(names)} sit(s) on the edge of the allowed range. The data may say little "
             "about it, or the range is too narrow: widen its bounds, or fix it at a value you believe.",
             BoundWarning,
-            stacklevel=3,
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from decond.checks import as_count, as_row
+from decond.checks import as_count, as_row, warn
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
 from decond.lfi.plans import SimulationWarning
@@ -204,11 +204,10 @@ def _label(number: int, mark: str, prior: Prior, store: Any) -> str:
         if file.observation_of(str(number), mark) == mark:
             return str(number)
         if number == 1:
-            warnings.warn(
+            warn(
                 f"the further rounds in the store {file.path} were proposed for another observation. Round 0 is "
                 f"shared; the others are run anew for this observation, and kept as round 1:{mark} and so on.",
                 SimulationWarning,
-                stacklevel=4,
             )
     return f"{number}:{mark}"
 

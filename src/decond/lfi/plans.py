@@ -2,9 +2,9 @@
 
 import json
 import sqlite3
-import warnings
 from typing import NamedTuple, Self
 
+from decond.checks import warn
 from decond.lfi.database import StoreError
 from decond.lfi.fingerprint import NONE, changed
 
@@ -63,11 +63,10 @@ def enter_round(connection: sqlite3.Connection, label: str, plan: Plan, path: st
         what = f"by {noted.simulator} with other code than it has now"
     else:
         return noted
-    warnings.warn(
+    warn(
         f"the store {path} was filled {what}. What is stored is kept, and rows of both would be mixed; use a new "
         "file unless the two give the same.",
         SimulationWarning,
-        stacklevel=5,
     )
     return noted
 

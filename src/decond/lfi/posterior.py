@@ -1,12 +1,11 @@
 """The posterior: named draws inside the prior's support, and every answer that comes from them."""
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decond.checks import as_count, as_generator, as_number, as_targets, frozen
+from decond.checks import as_count, as_generator, as_number, as_targets, frozen, warn
 from decond.embeddings import MeanEmbedding
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
@@ -76,7 +75,7 @@ class Posterior:
     def note(self, sentence: str) -> None:
         """Keep a sentence for the user, and warn with it."""
         self.notes.append(sentence)
-        warnings.warn(sentence, PosteriorWarning, stacklevel=4)
+        warn(sentence, PosteriorWarning)
 
     @property
     def samples(self) -> np.ndarray:

@@ -5,13 +5,12 @@ import inspect
 import itertools
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from decond.checks import as_count, as_number
+from decond.checks import as_count, as_number, warn
 from decond.lfi.claims import Claimant
 from decond.lfi.draws import BLOCK, drawn_parameters
 from decond.lfi.fingerprint import fingerprint
@@ -223,12 +222,11 @@ def _report(simulations: Simulations) -> None:
             f"all {len(simulations)} simulations failed: {reasons}. Mend the simulator, and use a new "
             "store or its retry_failures()."
         )
-    warnings.warn(
+    warn(
         f"only {simulations.n_valid} of {len(simulations)} simulations are valid (P(valid) = {share:.2f} over these "
         f"parameters): {reasons}. Look at sims.failures; narrow the prior if it reaches where the simulator "
         "cannot go.",
         SimulationWarning,
-        stacklevel=3,
     )
 
 

@@ -4,13 +4,12 @@ import contextlib
 import json
 import os
 import sqlite3
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from decond.checks import as_count
+from decond.checks import as_count, warn
 from decond.lfi.database import Database, StoreError
 from decond.lfi.draws import drawn_parameters
 from decond.lfi.execution import Result, summarized
@@ -223,11 +222,10 @@ class SimulationStore:
             again = changed(before.summary, plan.summary) and summarize is not None
             number = _resummarize(connection, summarize) if again and summarize is not None else 0
         if again:
-            warnings.warn(
+            warn(
                 f"the store {self.path} was filled with another summarize. The summaries of its {number} simulations "
                 "with raw data were computed again with the one given now.",
                 SimulationWarning,
-                stacklevel=3,
             )
 
     def keeper(self) -> Callable[[np.ndarray, Sequence[Result]], None]:

@@ -1,12 +1,11 @@
 """The paper's task-transformed Bayesian linear model, as a function of sums over two tables of any length."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.checks import check_choice
+from decond.checks import check_choice, warn
 from decond.features import Nystrom
 from decond.features.base import FeatureMap
 from decond.linalg import JitterWarning, multiply
@@ -82,12 +81,11 @@ class FeatureModel(Parametrized):
         posterior = FeaturePosterior(self, sums, columns, flat)
         rounding = np.finfo(float).eps * float(sums.spectrum.values[-1]) * self.variance_y / self.noise**2
         if rounding > ROUNDING:
-            warnings.warn(
+            warn(
                 f"the noise ({self.noise:.1e}) is so small beside the sums over the pairs, of which {rounding:.0e} "
                 "ridges are rounding, that predictions may show it. Use a larger noise or a smaller variance_y, or "
                 "TaskTransformedGP on some of the rows.",
                 JitterWarning,
-                stacklevel=2,
             )
         return posterior
 
