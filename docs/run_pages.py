@@ -9,9 +9,12 @@ Kinds of fenced blocks:
 - `python`: run, in order, in one fresh process a page, in an empty folder;
 - `sh`: run by bash in between, in the same folder, with `decond` on the PATH;
 - any language with `title="file"`: written to that file, not run;
-- `text`: shown only. Right after a block that runs it is its output, as a whole or in part (`…` for what is left
-  out), unless it says "not run here"; words are compared, and not the numbers, which differ between machines;
+- `text`: shown only. Right after a block that runs it is its output, unless it says "not run here". Words are
+  compared, and numbers roughly, as they differ between machines. A line with only `…` stands for lines left out, a
+  `…` within a line for anything, and the numbers of such a line are not compared;
 - `console`: a transcript of what cannot run here.
+
+Each picture has words for those who cannot see it, and looks like the one that the code draws now.
 """
 
 import argparse
@@ -24,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +39,18 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_
 
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
 TITLE = re.compile(r'title="([^"]*)"')
-NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?")
-PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)")
+NUMBER = re.compile(r"[-+−]?\d+(?:,\d{3})*(?:\.\d*)?(?:e[-+]?\d+)?")
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
+RULE = re.compile(r"([─━═-])\1+")
 
+GAP = "…"
+"""Stands for output that is left out."""
+
+FACTOR, DISTANCE = 2.0, 0.1
+"""Numbers that differ less, in one way or the other, may be of two machines."""
+
+THUMBNAIL, SHADES = 16, 12
+"""Pictures are compared in this many cells a side, each of which may differ by this many of 255 shades."""
 
 MARK = "\x1e"
 """Goes before the output of each block, with the line of the block."""
@@ -96,7 +108,8 @@ def read_blocks(page: Path) -> list[Block]:
 
 def shown_pictures(page: Path) -> list[Path]:
     """Return the picture files that a page shows."""
-    return [(page.parent / name).resolve() for name in PICTURE.findall(page.read_text(encoding="utf-8"))]
+    found = PICTURE.findall(page.read_text(encoding="utf-8"))
+    return [(page.parent / name).resolve() for _, name in found]
 
 
 def run_page(page: Path, folder: Path, *, timeout: float | None = None) -> dict[int, str]:
@@ -158,16 +171,53 @@ def run_blocks(name: str) -> None:
                 sys.exit(f"{block.place}: a command failed with exit code {code}")
 
 
-def check_pictures(page: Path, folder: Path) -> list[Path]:
-    """Return the pictures that the page shows; raise unless its code wrote each of them into the folder."""
+def drawn_pictures(page: Path, folder: Path) -> list[tuple[Path, Path]]:
+    """Return each picture that the page shows, with the one that its code wrote into the folder.
+
+    Raises:
+        PageError: If a picture has no words, belongs to another page, or was not written.
+    """
     page = page.resolve()
     home = DOCS / "images" / page.stem
+    for words, name in PICTURE.findall(page.read_text(encoding="utf-8")):
+        if not words.strip():
+            raise PageError(f"{page} shows {name} without words; say what is to be seen: ![…]({name})")
     for shown in shown_pictures(page):
         if shown.parent != home:
             raise PageError(f"{page} shows {shown}; pictures of this page belong in {home}")
         if not (folder / shown.name).is_file():
             raise PageError(f"{page} shows {shown.name}, but its code does not write it")
-    return shown_pictures(page)
+    return [(shown, folder / shown.name) for shown in shown_pictures(page)]
+
+
+def check_pictures(page: Path, folder: Path) -> None:
+    """Raise unless each picture that the page shows looks like the one that its code wrote into the folder."""
+    for kept, drawn in drawn_pictures(page, folder):
+        difference = picture_difference(kept, drawn) if kept.is_file() else "there is none"
+        if difference:
+            raise PageError(
+                f"{kept} is not what the code of {page} draws now ({difference}). "
+                f"Look at it, then keep it: python docs/run_pages.py {page} --pictures"
+            )
+
+
+def picture_difference(kept: Path, drawn: Path) -> str:
+    """Return how two pictures differ, seen from afar, or nothing."""
+    from PIL import Image, ImageChops
+
+    with Image.open(kept) as one, Image.open(drawn) as other:
+        if one.size != other.size:
+            return f"of size {one.size}, not {other.size}"
+        small = [image.convert("L").resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX) for image in (one, other)]
+    worst = max(ImageChops.difference(*small).tobytes())
+    return f"a part differs by {worst} of 255 shades" if worst > SHADES else ""
+
+
+def write_pictures(page: Path, folder: Path) -> None:
+    """Keep the pictures that the page shows and its code wrote into the folder."""
+    for kept, drawn in drawn_pictures(page, folder):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(drawn, kept)
 
 
 def shown_outputs(page: Path) -> list[tuple[Block, Block]]:
@@ -181,26 +231,78 @@ def shown_outputs(page: Path) -> list[tuple[Block, Block]]:
 
 
 def check_outputs(page: Path, printed: dict[int, str]) -> None:
-    """Raise if a page shows a line of output that was not printed, apart from numbers and blanks."""
+    """Raise if a page shows other lines than were printed, apart from blanks, small changes of numbers, and gaps."""
     for block, output in shown_outputs(page):
-        known = {_words(line) for line in printed[block.line].splitlines()}
-        for line in output.code.splitlines():
-            if _words(line) not in known and line.strip() not in ("", "…"):
-                raise PageError(f"{output.place}: the code above does not print this line:\n{line}")
+        _lines_shown(output, printed[block.line], _alike)
+
+
+def _lines_shown(output: Block, printed: str, same: Callable[[str, str], bool]) -> list[str]:
+    """Return the printed line for each shown one, gaps and blank lines as they are; raise where there is none."""
+    lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
+    ways: dict[int, list[str]] = {0: []}  # how many printed lines are accounted for, and as what
+    for number, shown in enumerate(output.code.splitlines(), start=output.line):
+        if shown.strip() == GAP:
+            first = min(ways)
+            ways = {end: [*ways[first], shown] for end in range(first, len(lines) + 1)}
+        elif shown.strip():
+            here = {at: lines[at] for at in ways if at < len(lines)}
+            ways = {at + 1: [*ways[at], line] for at, line in here.items() if same(shown, line)}
+            if not ways:
+                instead = f"\nbut:\n{next(iter(here.values()))}" if len(here) == 1 else ""
+                raise PageError(f"{output.page}:{number}: the code above does not print this line:\n{shown}{instead}")
+        else:
+            ways = {at: [*found, shown] for at, found in ways.items()}
+    if len(lines) not in ways:
+        more = lines[max(ways)]
+        raise PageError(f"{output.place}: the code above prints another line; show it, or put {GAP} for it:\n{more}")
+    return ways[len(lines)]
+
+
+def _alike(shown: str, printed: str) -> bool:
+    """Tell whether a line has the words that were printed, and about their numbers unless it has a gap."""
+    if GAP in shown or not _same_words(shown, printed):
+        return _same_words(shown, printed)
+    numbers = zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
+    return all(_close(_number(one), _number(other)) for one, other in numbers)
+
+
+def _same_words(shown: str, printed: str) -> bool:
+    pattern = ".*".join(re.escape(_words(piece)) for piece in shown.split(GAP))
+    return re.fullmatch(pattern, _words(printed)) is not None
 
 
 def _words(line: str) -> str:
-    return " ".join(NUMBER.sub("0", line).split())
+    return " ".join(RULE.sub(r"\1", NUMBER.sub("0", line)).split())
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-"))
+
+
+def _close(one: float, other: float) -> bool:
+    low, high = sorted((abs(one), abs(other)))
+    return abs(one - other) <= DISTANCE or (one * other > 0.0 and high <= FACTOR * low)
 
 
 def write_outputs(page: Path, printed: dict[int, str]) -> None:
-    """Put into the page what its code printed."""
+    """Put into the page what its code printed. Gaps remain where the words around them are still printed."""
     lines = page.read_text(encoding="utf-8").splitlines()
     for block, output in reversed(shown_outputs(page)):
         start = output.line - 1
-        new = [line.rstrip() for line in printed[block.line].strip("\n").splitlines()]
-        lines[start : start + len(output.code.splitlines())] = new
+        shown = output.code.splitlines()
+        lines[start : start + len(shown)] = _renewed(output, printed[block.line])
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _renewed(output: Block, printed: str) -> list[str]:
+    everything = [line.rstrip() for line in printed.strip("\n").splitlines()]
+    if GAP not in output.code:
+        return everything
+    try:
+        found = _lines_shown(output, printed, _same_words)
+    except PageError:
+        return everything
+    return [old if GAP in old else new for old, new in zip(output.code.splitlines(), found, strict=True)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -217,13 +319,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 printed = run_page(page, Path(folder))
                 print(*printed.values(), sep="", end="")
                 (write_outputs if options.outputs else check_outputs)(page, printed)
-                pictures = check_pictures(page, Path(folder))
+                (write_pictures if options.pictures else check_pictures)(page, Path(folder))
             except PageError as error:
                 print(error, file=sys.stderr)
                 return 1
-            for picture in pictures if options.pictures else ():
-                picture.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(Path(folder) / picture.name, picture)
     return 0
 
 

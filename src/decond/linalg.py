@@ -266,6 +266,8 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """
     (a, trans_a), (b, trans_b) = _for_blas(left), _for_blas(right)
     product = new_matrix(left.shape[0], right.shape[1])
+    if not product.size:
+        return product
     blas.dgemm(1.0, b, a, c=product.T, trans_a=trans_b, trans_b=trans_a, overwrite_c=1)
     return product
 

@@ -9,8 +9,8 @@ import numpy as np
 
 __all__ = ["new_copy", "new_matrix", "reused_memory"]
 
-LARGE = 2**22
-"""Bytes from which memory is kept for another use; below that the allocator does so itself."""
+LARGE = 2**25
+"""Bytes from which memory is kept for another use; below that the allocators of most systems do so themselves."""
 
 _LOCK = threading.RLock()  # a lease may end in the middle of anything, also of the lines that hold it
 _KEPT: defaultdict[int, list[np.ndarray]] = defaultdict(list)
@@ -22,8 +22,8 @@ def reused_memory() -> Iterator[None]:
     """Keep the memory of large matrices that are no longer used for the next ones, until the outermost scope ends.
 
     >>> with reused_memory():
-    ...     address = new_matrix(1000, 1000).ctypes.data
-    ...     new_matrix(1000, 1000).ctypes.data == address  # nobody had the first one any more
+    ...     address = new_matrix(3000, 3000).ctypes.data
+    ...     new_matrix(3000, 3000).ctypes.data == address  # nobody had the first one any more
     True
     """
     global _scopes

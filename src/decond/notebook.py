@@ -1,6 +1,7 @@
 """What notebooks show of our objects: small tables, verdicts and curves as HTML; every text in them is escaped."""
 
 import html
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ TABLE = "border-collapse:collapse;margin:4px 0;font-size:inherit"
 CELL = "padding:2px 10px;border:none;text-align:{};vertical-align:middle"
 CURVE_SIZE = (110, 26)
 ACCENT = "#0072B2"
+MOST_DIGITS = 15
+"""Digits that a float64 is sure to have."""
 
 
 class Html(str):
@@ -22,16 +25,20 @@ class Html(str):
     """
 
 
-def number(value: Any) -> str:
-    """Return a number, or the first few of several, with four digits.
+def number(value: Any, digits: int = 4, span: float = 0.0) -> str:
+    """Return a number, or the first few of several, with four digits; no exponent where it is of ordinary size.
 
-    >>> number(0.123456), number([1.0, 2.5]), number("text")
-    ('0.1235', '1, 2.5', 'text')
+    With a `span`, there are digits enough to tell apart numbers that lie so far from each other.
+
+    >>> number(0.123456), number([1.0, 2.5]), number("text"), number(1234567.0), number(120000.0), number(3.2e-7)
+    ('0.1235', '1, 2.5', 'text', '1.235e+06', '120000', '3.2e-07')
+    >>> number(1.7e9 + 1800.0), number(1.7e9 + 1800.0, span=3600.0), number(float("nan"))
+    ('1.7e+09', '1700001800', '–')
     """
     if isinstance(value, str) or not _is_numeric(value):
         return str(value)
     values = np.ravel(value)
-    words = ", ".join("–" if np.isnan(item) else f"{item:.4g}" for item in values[:6])
+    words = ", ".join(_in_digits(float(item), digits, span) for item in values[:6])
     return words if len(values) <= 6 else f"{words}, … ({len(values)})"
 
 
@@ -81,10 +88,15 @@ def card(title: str, words: Any = "", *parts: Html) -> str:
 def curve(x: Any, height: Any, color: str = ACCENT) -> Html:
     """Return a small filled curve over x, as SVG; the line of zero is at the bottom unless values go below it.
 
-    >>> curve([0.0, 1.0, 2.0], [0.0, 1.0, 0.0]).startswith("<svg")
-    True
+    Points that are not finite are left out; nothing is drawn where none is left.
+
+    >>> curve([0.0, 1.0, 2.0], [0.0, 1.0, 0.0]).startswith("<svg"), curve([0.0], [np.nan])
+    (True, '')
     """
-    at, values = np.asarray(x, dtype=np.float64), np.asarray(height, dtype=np.float64)
+    points = np.column_stack([np.asarray(x, dtype=np.float64), np.asarray(height, dtype=np.float64)])
+    at, values = points[np.isfinite(points).all(axis=1)].T
+    if not len(at):
+        return Html("")
     width, tall = CURVE_SIZE
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     across = width * (at - at[0]) / (float(at[-1] - at[0]) or 1.0)
@@ -97,6 +109,20 @@ def curve(x: Any, height: Any, color: str = ACCENT) -> Html:
         f'role="img" aria-label="curve"><polygon points="{area}" fill="{color}" fill-opacity="0.25"/>'
         f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.2"/></svg>'
     )
+
+
+def _in_digits(value: float, digits: int, span: float) -> str:
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else str(value)
+    if value == 0.0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if 0.0 < span < abs(value):
+        digits = min(MOST_DIGITS, digits + size - math.floor(math.log10(span)))
+    if not -4 <= size < 6:
+        return f"{value:.{digits}g}"
+    text = f"{value:.{max(0, digits - 1 - size)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _row(tag: str, cells: Sequence[Any], sides: Sequence[str]) -> str:

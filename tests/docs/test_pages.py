@@ -1,4 +1,4 @@
-"""Every page: its blocks are of a known kind, its code runs, and its pictures come from that code."""
+"""Every page: its blocks are of a known kind, its code runs, and its output and pictures come from that code."""
 
 from pathlib import Path
 
@@ -14,8 +14,9 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
-def runs(page):
-    return any(block.runs for block in read_blocks(page))
+def shows(page):
+    """Tell whether a page has code that runs, or pictures, which such code must have drawn."""
+    return any(block.runs for block in read_blocks(page)) or shown_pictures(page)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name)
@@ -23,7 +24,7 @@ def test_blocks_are_of_a_known_kind(page):
     assert [block.wrong for block in read_blocks(page) if block.wrong] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=name)
+@pytest.mark.parametrize("page", [page for page in PAGES if shows(page)], ids=name)
 def test_page_runs_and_shows_what_its_code_does(page, tmp_path):  # that of README: tests/integration
     printed = run_page(page, tmp_path, timeout=300)
     check_outputs(page, printed)

@@ -123,6 +123,63 @@ def test_a_large_table(folder):
     assert np.sqrt(np.mean(error**2)) < 0.1
 
 
+def test_columns_may_have_any_name(folder):
+    rng = np.random.default_rng(0)
+    x, z = "cost_$_a_$^", "[/b] gain_$_{"
+    at = rng.uniform(0, 6, 30)
+    pd.DataFrame({x: at, z: np.sin(at)}).to_csv("table.csv", index=False)
+    fit = ("fit", "table.csv", "--x", x, "--z", z, "--sparse", "--inducing", 5, "--report", "page.html")
+    assert f"{z} as a function of {x}, from 30 rows" in decond(*fit)
+    assert (folder / "model.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_decond_wrote_is_written_again(folder):
+    write_days(folder)
+    for _ in range(2):
+        assert "wrote model.decond\nwrote model.png\nwrote page.html\n" in decond(*DAYS, "--report", "page.html")
+        for name in ("model.decond", "model.png", "page.html"):
+            assert (folder / name).stat().st_size > 1000
+
+
+def test_few_targets_are_warned_of(folder):
+    write_days(folder, n_days=3)
+    printed = decond(*DAYS)
+    assert "Warning: there are only 3 targets" in printed
+    assert "With --report page.html a page is written that judges it." in printed
+    warnings = json.loads(decond(*DAYS, "--json"))["warnings"]
+    assert any("only 3 targets" in warning for warning in warnings)
+    write_days(folder, n_days=10)
+    assert "targets:" not in decond(*DAYS)
+
+
+def test_whole_numbers_that_look_like_labels_are_warned_of(folder):
+    write_days(folder)
+    bare = [argument for argument in DAYS if argument != "--aggregate"]
+    assert "'day' looks like a label (12 whole numbers, each in about 4 rows)" in " ".join(decond(*bare).split())
+    assert "looks like" not in decond(*bare, "--labels")
+    write_pairs_and_task(folder)
+    assert "looks like" not in decond(*TWO_TABLES)
+
+
+def test_a_search_that_stops_early_names_the_option_that_prolongs_it(folder):
+    at = np.random.default_rng(0).uniform(0, 6, 60)
+    pd.DataFrame({"x": at, "z": np.sin(at)}).to_csv("table.csv", index=False)
+    arguments = ("fit", "table.csv", "--x", "x", "--z", "z", "--sparse", "--inducing", 8)
+    printed = " ".join(decond(*arguments, "--max-iterations", 1).split())
+    assert "stopped: " in printed
+    assert "Try more --restarts, or more --max-iterations." in printed
+    assert "--max-iterations has no meaning without --sparse" in decond(*TWO_TABLES, "--max-iterations", 5, code=2)
+
+
+def test_many_rows_that_are_left_out_are_warned_of(folder):
+    write_days(folder, n_days=24)
+    days = pd.read_csv("days.csv")
+    days[1:].to_csv("days.csv", index=False)
+    assert "\n4 of 96 rows of hours.csv are left out" in decond(*DAYS)
+    days[6:].to_csv("days.csv", index=False)
+    assert "Warning: 24 of 96 rows of hours.csv are left out" in decond(*DAYS)
+
+
 def test_a_summary_for_machines(folder):
     write_days(folder)
     summary = json.loads(decond(*DAYS, "--json"))
@@ -175,13 +232,16 @@ def rewrite(file, text):
 
 
 WRONG_TABLES = {
-    "text in a number": (spoil("power", 4, "high"), r"'power' of task.csv should hold numbers, but row 5 has 'high'"),
-    "empty cell": (spoil("power", 4, ""), r"'power' of task.csv has 1 empty cell(s), the first in row 5"),
+    "text in a number": (
+        spoil("power", 4, "high"),
+        r"'power' of task.csv should hold numbers, but line 6 has 'high'",
+    ),
+    "empty cell": (spoil("power", 4, ""), r"'power' of task.csv has 1 empty cell(s), the first in line 6"),
     "NaN": (
         spoil("pressure", 2, "nan", "pairs.csv"),
-        r"'pressure' of pairs.csv has 1 empty cell(s), the first in row 3",
+        r"'pressure' of pairs.csv has 1 empty cell(s), the first in line 4",
     ),
-    "text in the mediator": (spoil("pressure", 1, "low", "pairs.csv"), r"row 2 has 'low'"),
+    "text in the mediator": (spoil("pressure", 1, "low", "pairs.csv"), r"line 3 has 'low'"),
     "empty table": (cut("task.csv", 0), r"task.csv has no rows below its header; fitting needs at least 2"),
     "one row": (cut("pairs.csv", 1), r"pairs.csv has one row below its header; fitting needs at least 2"),
     "empty file": (rewrite("pairs.csv", ""), r"pairs.csv is empty"),
@@ -215,7 +275,7 @@ def test_one_common_group_is_too_few(folder):
 
 
 WRONG_OPTIONS = {
-    "one table": (("fit", "pairs.csv", "--x", "wind", "--y", "pressure", "--z", "power"), "two tables are needed"),
+    "one table": (("fit", "pairs.csv", "--x", "wind", "--y", "pressure", "--z", "power"), "add --sparse"),
     "two tables for one": ((*TWO_TABLES, "--sparse"), "--sparse takes one table, but 2 were given"),
     "both kinds": ((*TWO_TABLES, "--sparse", "--aggregate"), "exclude each other"),
     "no mediator": (("fit", "pairs.csv", "task.csv", "--x", "wind", "--z", "power"), "--y COLUMN"),
@@ -313,6 +373,22 @@ def test_commands_as_a_user_runs_them(folder):
     wrong = run(folder, "predict", "model.decond", "days.csv")
     assert wrong.returncode == 2
     assert wrong.stderr == "Error: days.csv has no column 'wind'. Its columns are day, power.\n"
+
+
+def test_demo_says_how_the_shell_finds_the_command(folder, monkeypatch, capsys):
+    from decond.cli import demo
+
+    monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
+    monkeypatch.setenv("PATH", str(folder))
+    demo._say_where_decond_is()
+    assert capsys.readouterr().out == ""  # not an environment
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").touch()
+    demo._say_where_decond_is()
+    assert capsys.readouterr().out == "If your shell does not find decond: source .venv/bin/activate\n"
+    (folder / "decond").touch(0o755)
+    demo._say_where_decond_is()
+    assert capsys.readouterr().out == ""
 
 
 def test_demo_tells_its_scores_to_machines(folder, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from run_pages import read_blocks
+from run_pages import check_outputs, run_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,13 +132,24 @@ def test_wrong_arguments_say_what_to_do(tmp_path):
     assert run(sys.executable, "-m", "decond", "--version").stdout.startswith("decond 0.")
 
 
+BOTH_MODES = """
+```python
+distance = np.abs(samples - [[0.52, 2.62]])
+assert np.mean(distance.min(axis=1) < 0.5) > 0.95
+assert np.all((distance < 0.5).mean(axis=0) > 0.2), "both modes"
+```
+"""
+
+
 def test_readme_examples_run_and_commands_are_those_of_ci(tmp_path):
     readme = (ROOT / "README.md").read_text()
-    blocks = [block.code for block in read_blocks(ROOT / "README.md") if block.runs and block.language == "python"]
-    blocks.append("distance = np.abs(samples - [[0.52, 2.62]])\nassert np.mean(distance.min(axis=1) < 0.5) > 0.95")
-    blocks.append("assert np.all((distance < 0.5).mean(axis=0) > 0.2), 'both modes'")
-    output = python("\n".join(blocks), cwd=tmp_path)
-    assert (tmp_path / "posterior.png").exists()
+    page, folder = tmp_path / "README.md", tmp_path / "run"
+    page.write_text(readme + BOTH_MODES)
+    folder.mkdir()
+    printed = run_page(page, folder, timeout=300)
+    check_outputs(page, printed)
+    assert (folder / "posterior.png").exists()
+    output = "".join(printed.values())
     mean, deviation = (float(number) for number in re.findall(r"\[([-\d.e]+)\s*\]", output))
     assert abs(mean - 0.25) < 3 * deviation < 0.3
     ci = (ROOT / ".ci" / "run").read_text()

@@ -1,14 +1,19 @@
 """`decond infer`: from a module with a simulator, a prior in TOML and an observation to draws and a picture."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 from decond.cli import app
-from decond.cli.infer import MethodName
-from decond.lfi import METHODS
+from decond.cli.infer import Files, MethodName, Outcome
+from decond.lfi import METHODS, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi.diagnostics import Report
+from decond.lfi.diagnostics.predictive import compare
 
 SIMULATOR = """
 import numpy as np
@@ -73,6 +78,26 @@ def test_failures_are_counted(folder):
     assert result.exit_code == 0, result.output
     assert "too fast" in result.stderr
     assert "simulations failed" in result.stderr
+
+
+def test_a_diagnosis_is_said_once_and_for_readers(capsys):
+    notes = ["9 of 80 simulations failed (see probability_valid).", "the posterior rests on few."]
+    prior = Prior({"[/rate]": stats.gamma(2)})
+    with pytest.warns(PosteriorWarning):
+        posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)), notes=notes)
+    simulated = np.random.default_rng(0).standard_normal((50, 1))
+    check = compare(Simulations(simulated, simulated), np.array([[0.0]]))
+    diagnosis = Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)
+    files = Files(Path("draws.csv"), Path("draws.png"), None)
+    Outcome(
+        posterior, diagnosis, None, [notes[0].replace(" (see probability_valid)", ""), notes[1], "new"], files
+    ).say()
+    said = capsys.readouterr()
+    assert "[/rate]" in said.out  # a name, no markup
+    assert "9 of 80 simulations failed." in said.out
+    assert "The posterior rests on few." in said.out
+    assert said.err == "Warning: new\n"
+    assert said.out.endswith("wrote draws.csv\nwrote draws.png\n")
 
 
 def test_help_shows_a_whole_prior_and_every_method_of_summaries():

@@ -236,3 +236,82 @@ def test_a_missing_browser_is_a_failure_where_one_is_required(monkeypatch):
     monkeypatch.setenv("DECOND_REQUIRE_BROWSER", "1")
     with pytest.raises(pytest.fail.Exception, match="make browser"):
         find_browser()
+
+
+@pytest.fixture(scope="module")
+def narrow_page(tmp_path_factory):
+    """Return the file of a report with ranges that hold one round number, and labels of several digits."""
+    ends = {"rate": (0.6, 0.8), "delay": (4.0, 40.0), "share": (0.6, 0.8)}
+    prior = lfi.Prior({name: stats.uniform(*pair) for name, pair in ends.items()})
+    low, width = np.array(list(ends.values())).T
+    posterior = lfi.Posterior(prior, lambda n, rng: low + width * rng.beta(3.0, 3.0, (n, 3)))
+    return inference_report(posterior, [0.5]).write(tmp_path_factory.mktemp("reports") / "narrow.html")
+
+
+@pytest.mark.parametrize(
+    ("page_name", "host"),
+    [("fit_page", "[data-chart=function]"), ("inference_page", "[data-pairs]")],
+)
+def test_a_tap_shows_values_and_leaves_them(request, opened, page_name, host):
+    page = opened(request.getfixturevalue(page_name), PHONE, has_touch=True, is_mobile=True)
+    page.locator(f"{host} > svg").tap(position={"x": 120, "y": 120})
+    assert page.locator(f"{host} .tip").is_visible()
+    first = shown_in_tip(page, host)
+    page.locator(f"{host} > svg").tap(position={"x": 90, "y": 110})
+    assert page.locator(f"{host} .tip").is_visible()
+    assert shown_in_tip(page, host) != first
+    page.locator("h1").tap()
+    assert page.locator(f"{host} .tip").is_hidden()
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK])
+def test_every_axis_has_two_labels_at_least(opened, narrow_page, viewport):
+    page = opened(narrow_page, viewport)
+    for picture in page.locator("[data-chart=marginals] > svg").all():
+        assert picture.locator("text:not(.name)").count() >= 2
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK])
+def test_labels_of_pairs_do_not_touch_each_other(opened, narrow_page, viewport):
+    page = opened(narrow_page, viewport)
+    boxes = page.locator("[data-pairs] > svg > text").evaluate_all(
+        "all => all.map((one) => { const b = one.getBoundingClientRect();"
+        " return [b.left, b.right, b.top + 2, b.bottom - 2, one.textContent]; })"
+    )
+    assert len(boxes) > 10
+    for i, (left, right, top, bottom, text) in enumerate(boxes):
+        for other in boxes[:i]:
+            apart = left > other[1] or right < other[0] or top > other[3] or bottom < other[2]
+            assert apart, (text, other[4])
+
+
+def test_correlations_near_zero_can_be_read(opened, narrow_page):
+    page = opened(narrow_page)
+    faint = page.locator("[data-pairs] text.big").evaluate_all(
+        "all => all.map((one) => +getComputedStyle(one).opacity)"
+    )
+    assert len(faint) == 3
+    assert min(faint) >= 0.7
+
+
+def test_a_narrow_range_far_from_zero_is_drawn_and_labeled(opened, tmp_path):
+    """Times in seconds: neither staircases nor NaN, and ticks that differ."""
+    prior = lfi.Prior({"onset": stats.norm(1.7e9, 1000.0), "rate": stats.norm()})
+    posterior = lfi.Posterior(
+        prior, lambda n, rng: np.column_stack([1.7e9 + 30.0 * rng.standard_normal(n), 0.3 * rng.standard_normal(n)])
+    )
+    page = opened(inference_report(posterior, [0.5]).write(tmp_path / "times.html"))
+    page.wait_for_selector("[data-cell]", state="attached")
+    assert "NaN" not in page.inner_html("main")
+    labels = [text for text in page.locator(".chart svg text").all_text_contents() if text.startswith(("16", "17"))]
+    assert len(set(labels)) >= 3
+    page.locator('[data-cell="1,0"]').hover()
+    assert abs(float(shown_in_tip(page, "[data-pairs]")["onset"]) - 1.7e9) < 90.0
+
+
+def test_draws_that_are_all_the_same_are_drawn_without_errors(opened, tmp_path):
+    prior = lfi.Prior({"a": stats.norm(1e17, 1.0), "b": stats.norm()})
+    posterior = lfi.Posterior(prior, lambda n, rng: np.tile([1e17, 0.0], (n, 1)))
+    page = opened(inference_report(posterior, [0.5]).write(tmp_path / "same.html"))
+    page.wait_for_selector("[data-cell]", state="attached")
+    assert "NaN" not in page.inner_html("main")

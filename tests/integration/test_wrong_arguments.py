@@ -1,5 +1,7 @@
 """Wrong arguments of every command: exit code 2, nothing on stdout, one message that says what to do."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -23,6 +25,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "task.csv").write_text("pressure,power\n1,2\n2,3\n3,5\n")
     (tmp_path / "prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
     (tmp_path / "seen.csv").write_text("mean\n0.59\n")
+    (tmp_path / "mine.png").write_bytes(b"a photograph")
     (tmp_path / "short_waits.py").write_text(
         "def simulate(theta, rng):\n    return [rng.exponential(1 / theta[0])]\n"
     )
@@ -58,7 +61,7 @@ WRONG = {
     "unknown error bars": ((*FIT, "--uncertainty", "wide"), ("--uncertainty is 'wide'", "honest, plain")),
     "no simulations": ((*INFER, "-n", "0"), ("--simulations is '0'", "1")),
     "no rounds": ((*INFER, "--rounds", "0"), ("--rounds is '0'", "1")),
-    "no jobs": ((*INFER, "--jobs", "0"), ("jobs is 0", "-1 for all cores")),
+    "no jobs": ((*INFER, "--jobs", "0"), ("--jobs is 0", "-1 for all cores")),
     "negative time": ((*INFER, "--timeout", "-1"), ("--timeout is '-1'", "greater than")),
     "unknown method": ((*INFER, "--method", "abc"), ("--method is 'abc'", "auto, residual, dme")),
     "wrong x": (replaced(FIT, "wind", "wnid"), ("pairs.csv has no column 'wnid'", "did you mean 'wind'?")),
@@ -92,10 +95,31 @@ WRONG = {
     "draws into a folder": ((*INFER, "-o", "folder"), ("folder is a folder", ".csv")),
     "folder as a store": ((*INFER, "--store", "folder"), ("folder is a folder", "runs.sqlite")),
     "text as a store": ((*INFER, "--store", "prior.toml"), ("prior.toml is not a simulation store", "another name")),
+    "model onto a table": ((*FIT, "-o", "task.csv"), ("task.csv is read by this command", "another name")),
+    "picture onto a picture of the user": (
+        (*FIT, "-o", "mine.decond"),
+        ("mine.png", "not drawn by decond", "--output"),
+    ),
+    "draws beside a picture of the user": (
+        (*INFER, "-o", "mine.csv"),
+        ("mine.png", "not drawn by decond", "--output"),
+    ),
+    "draws onto the observation": ((*INFER, "-o", "seen.csv"), ("seen.csv is read by this command", "another name")),
+    "draws onto it by another path": ((*INFER, "-o", "folder/../seen.csv"), ("seen.csv is read by this command",)),
+    "predictions onto the table": (
+        ("predict", "m", "pairs.csv", "-o", "pairs.csv"),
+        ("pairs.csv is read by this command", "another name"),
+    ),
     "demo into a file": (("demo", "-o", "task.csv"), ("task.csv is a file", "Give a folder")),
     "demo below a file": (("demo", "-o", "task.csv/x"), ("cannot be made", "--output")),
     "figure into a file": (("reproduce", "all", "-o", "task.csv"), ("task.csv is a file", "Give a folder")),
 }
+
+
+def files_of(folder):
+    """Return what is there, with the contents of files, so that nothing is lost and nothing is added."""
+    found = [path for path in folder.iterdir() if path.name != "__pycache__"]
+    return {path.name: path.read_bytes() if path.is_file() else None for path in found}
 
 
 def refusal(arguments):
@@ -111,11 +135,11 @@ def refusal(arguments):
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG.keys())
 def test_says_what_was_given_what_is_accepted_and_what_to_do(arguments, words, folder):
-    before = {path.name for path in folder.iterdir()}
+    before = files_of(folder)
     message = refusal(arguments)
     for expected in words:
         assert expected in message
-    assert {path.name for path in folder.iterdir()} - before <= {"__pycache__"}
+    assert files_of(folder) == before
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -140,6 +164,17 @@ def test_help_is_there_for_every_command(command, flag):
     result = CliRunner().invoke(app, [command, flag])
     assert (result.exit_code, result.stderr) == (0, "")
     assert "--output" in result.stdout
+    assert not re.search(r"<bool>|<list\[str\]>|<path> +Where|\{|\}", result.stdout)
+
+
+def test_help_breaks_its_sentences_where_the_terminal_ends():
+    said = CliRunner().invoke(app, ["demo", "--help"]).stdout
+    assert "no row has a wind speed with its power. Wanted is power as a function of wind," in said
+
+
+def test_usage_shows_arguments_as_they_are_typed():
+    said = CliRunner().invoke(app, ["fit", "--help"], prog_name="decond").stdout
+    assert "Usage: decond fit [OPTIONS] PAIRS [TASK]" in said
 
 
 def test_memory_that_runs_out_is_answered_by_what_the_command_can_do(capsys, monkeypatch):

@@ -121,7 +121,26 @@ class TestPriorFile:
             ('[a]\ndistribution = "poisson"\nmu = 3', "continuous"),
             ('[a]\ndistribution = "os"', "continuous"),
             ('[a]\ndistribution = "uniform"\nlow = 2\nhigh = 1', "low below high"),
-            ('[a]\ndistribution = "gamma"', "cannot be a gamma"),
+            ('[a]\ndistribution = "unifrom"', r"'unifrom', .* scipy\.stats; did you mean 'uniform'\? Examples: norm"),
+            ('[a]\ndistribution = "exponential"', "did you mean 'expon'"),
+            ('[a]\ndistribution = "invgama"', "did you mean 'invgamma'"),
+            (
+                '[a]\ndistribution = "gamma"\nscale = 3',
+                r"'a' lacks 'a', without which there is no gamma\. gamma takes a, loc and scale\.$",
+            ),
+            ('[a]\ndistribution = "beta"', "lacks 'a' and 'b', .* beta takes a, b, loc and scale"),
+            (
+                '[a]\ndistribution = "loguniform"',
+                "lacks 'low' and 'high'.* takes low and high, or a, b, loc and scale",
+            ),
+            ('[a]\ndistribution = "loguniform"\na = 1', "lacks 'b',"),
+            (
+                '[a]\ndistribution = "uniform"\nlow = 0\nhigth = 1',
+                r"'a' has 'higth', which uniform does not take; did you mean 'high'\? uniform takes low and high, or",
+            ),
+            ('[a]\ndistribution = "uniform"\nlow = 0', "give low and high"),
+            ('[a]\ndistribution = "uniform"\nlow = 0\nloc = 1', "give low and high"),
+            ('[a]\ndistribution = "norm"\nmean = 1', r"'mean', which norm does not take\. norm takes loc and scale"),
             ('[a]\ndistribution = "norm"\nscale = "wide"', "a number is needed"),
             ('[a]\ndistribution = "norm"\nscale = -1', "check the signs"),
             ("", "no parameters"),
@@ -136,6 +155,9 @@ class TestPriorFile:
     def test_missing(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="TOML"):
             read_prior(tmp_path / "none.toml")
+        (tmp_path / "prior.toml").touch()
+        with pytest.raises(FileNotFoundError, match=r"no file .*priors\.toml; did you mean 'prior\.toml'\?"):
+            read_prior(tmp_path / "priors.toml")
 
 
 class TestSimulations:

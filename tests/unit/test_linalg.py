@@ -177,3 +177,8 @@ def test_whiten_is_the_same_when_traced():
 def test_condition_is_estimated_from_the_factor():
     matrix = np.diag([4.0, 1.0, 1e-6])
     assert cholesky(matrix, "S").condition(4.0) == pytest.approx(4e6, rel=1e-9)
+
+
+def test_products_of_empty_matrices_are_empty_or_zero():
+    assert multiply(np.ones((0, 3)), np.ones((3, 2))).shape == (0, 2)
+    np.testing.assert_array_equal(multiply(np.ones((2, 0)), np.ones((0, 2))), np.zeros((2, 2)))

@@ -1,15 +1,22 @@
 """Memory that is used again: never by two at once, never after its scope, and without a trace in the numbers."""
 
 import gc
+import itertools
 
 import numpy as np
+import pytest
 
 from decond import kernels, memory
 from decond.memory import new_copy, new_matrix, reused_memory
 from decond.regression import FunctionPrior, TaskTransformed, log_evidence_and_gradient
 
 SIDE = 800
-"""A matrix of this side is large enough to be kept."""
+
+
+@pytest.fixture(autouse=True)
+def _small_is_large(monkeypatch):
+    """Matrices of this side count as large enough to be kept."""
+    monkeypatch.setattr(memory, "LARGE", SIDE * SIDE)
 
 
 def test_arrays_that_live_never_share_memory():
@@ -66,11 +73,12 @@ def test_evidence_does_not_depend_on_what_was_in_the_memory():
     prior, z = FunctionPrior(kernels.RBF(1.0)), np.cos(y_task[:, 0])
     value, gradient = log_evidence_and_gradient(prior, observation, z)
     with reused_memory():
-        for rows, columns in ((750, 750), (750, 760), (760, 760)):
+        for rows, columns in itertools.product((750, 760, 256), (256, 512, 750, 760)):
             junk = [new_matrix(rows, columns) for _ in range(12)]
             for matrix in junk:
                 matrix.fill(np.nan)
             del junk, matrix
+        assert len(memory._KEPT) > 5
         again, slopes = log_evidence_and_gradient(prior, observation, z)
     assert again == value
     assert slopes == gradient

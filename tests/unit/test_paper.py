@@ -5,9 +5,11 @@ import json
 import numpy as np
 import oracles
 import pytest
+from typer.testing import CliRunner
 
+from decond.cli import app
 from decond.paper import FIGURES, figure4
-from decond.paper.comparison import Row, compare
+from decond.paper.comparison import Row, compare, tabulated, write_comparison
 from decond.regression import log_evidence_and_gradient
 
 REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; tests/unit/test_figure5.py has its parts
@@ -44,6 +46,32 @@ def test_figure_3_agrees_with_every_known_number(written):
     assert len(rows) == 11
     assert all(row.agrees for row in rows), [row for row in rows if not row.agrees]
     assert rows[0].as_dict()["explanation"] == ""
+    assert all(row.published is None and row.as_dict()["reference"] == row.reference for row in rows)
+
+
+def test_figure_3_names_its_reference_and_shows_no_empty_column(written, monkeypatch):
+    headings, cells = tabulated(compare("figure3", written["figure3"][1]))
+    assert headings == ["number", "reference", "ours", "difference"]
+    assert {len(line) for line in cells} == {4}
+    monkeypatch.setenv("COLUMNS", "100")
+    result = CliRunner().invoke(app, ["reproduce", "figure3", "--output", str(written["figure3"][2])])
+    assert result.exit_code == 0, result.output
+    table = result.stdout.partition("figure 3: reference and reproduced")[2]
+    assert "reference" in table
+    assert "why" not in table
+    assert "published  " not in table
+    assert "The reference was computed in plain NumPy" in table
+
+
+def test_reasons_have_a_column_where_there_are_any(written, tmp_path):
+    assert tabulated(compare("figure4", written["figure4"][1]))[0][-1] == "why"
+    rows = [Row("figure3", "rmse", None, 0.5, reference=0.5), Row("figure4", "rmse", None, 0.5, "because")]
+    page = write_comparison(tmp_path, rows)[0].read_text()
+    assert "| number | reference | ours | difference |\n|---|---:|---:|---:|\n| rmse | 0.5 | 0.50 | +0.00 |\n" in page
+    assert (
+        "| number | published | ours | difference | why |\n|---|---:|---:|---:|---:|\n| rmse | – | 0.5 | – | 1 |"
+        in page
+    )
 
 
 def test_figure_4_explains_why_nothing_can_be_compared(written):
@@ -56,7 +84,7 @@ def test_figure_4_explains_why_nothing_can_be_compared(written):
 
 @pytest.mark.parametrize(("ours", "agrees"), [(0.1684, True), (0.1671, True), (0.1692, False), (None, False)])
 def test_rows_agree_within_the_last_published_digit(ours, agrees):
-    row = Row("figure3", "rmse", 0.168, ours, "because")
+    row = Row("figure5", "rmse", 0.168, ours, "because")
     assert row.agrees is agrees
     assert row.as_dict()["explanation"] == ("" if agrees else "because")
 

@@ -121,6 +121,45 @@ def test_pictures_need_no_pyplot(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 0
 
 
+# ---- names of the user ----------------------------------------------------------------------------------
+
+HOSTILE = "cost_$_a_$^"
+"""What matplotlib would read as a formula, and a wrong one."""
+
+NAMED = {
+    "function": FunctionDisplay([Curve(HOSTILE, np.arange(3.0), np.arange(3.0))], target_name=HOSTILE),
+    "coverage": CoverageDisplay([0.5, 0.9], {HOSTILE: [0.4, 0.8]}, joint=HOSTILE),
+    "ranks": RanksDisplay({HOSTILE: [10, 30]}, {HOSTILE: [0.25, 0.75]}, notes={HOSTILE: HOSTILE}),
+    "predictive": PredictiveDisplay(RNG.normal(size=(50, 1)), [0.0], [HOSTILE], notes=[HOSTILE]),
+    "embedding": EmbeddingDisplay(np.array([[HOSTILE], ["b"]], dtype=object), [0.5, 0.5]),
+    "pairs": PairsDisplay(RNG.normal(size=(50, 2)), [HOSTILE, HOSTILE]),
+}
+
+
+def written(figure):
+    """Return every text of a picture, as it is read there."""
+    stream = io.StringIO()
+    with plt.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(stream, format="svg")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_dollar_signs_in_names_are_no_formula(name):
+    display = NAMED[name].plot()
+    assert f">{HOSTILE}<" in written(display.figure_)
+
+
+def test_sentences_and_users_labels_keep_their_dollars():
+    figure, (left, right) = new_figure(2)
+    _write(left, HOSTILE, [f"{HOSTILE} is too wide."])
+    FunctionDisplay.from_predictions([0.0, 1.0], [2.0, 3.0], name=HOSTILE, ax=right)
+    right.set_xlabel(r"$\theta$")  # a formula of the user, in place of the name
+    said = written(figure)
+    assert f"{HOSTILE} is too wide." in said
+    assert "θ" in said
+
+
 # ---- functions ------------------------------------------------------------------------------------------
 
 
@@ -217,6 +256,40 @@ def test_one_of_several_targets_is_drawn():
     np.testing.assert_allclose(display.line_.get_ydata()[-1], gp.predict([[3.0]])[0, 1])
     with pytest.raises(ValueError, match="there are 2 target columns"):
         gp.plot(x)
+
+
+def test_the_data_of_one_of_several_targets_are_drawn():
+    x = np.linspace(0.0, 3.0, 9)[:, None]
+    z = np.column_stack([x, x**2])
+    gp = DirectGP(RBF(1.0), optimize=False).fit(x, z)
+    display = drawn(FunctionDisplay.from_estimator(gp, x, z, target=1))
+    np.testing.assert_array_equal(display.points_.get_ydata(), z[:, 1])
+    one = DirectGP(RBF(1.0), optimize=False).fit(x, z[:, 0])
+    display = FunctionDisplay.from_estimator(one, x, pd.DataFrame({"power": z[:, 0]}))
+    np.testing.assert_array_equal(display.points_.get_ydata(), z[:, 0])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize(
+    ("z", "message"),
+    [
+        (np.zeros(49), r"z has shape \(49,\) but x has 50 rows"),
+        (np.zeros((49, 1)), r"z has shape \(49, 1\) but x has 50 rows"),
+        (0.0, r"z has shape \(\) but x has 50 rows"),
+        (np.zeros((50, 2)), "target is None, and there are 2 target columns"),
+    ],
+)
+def test_data_that_do_not_fit_the_rows_are_refused_before_a_figure_is_made(columns, z, message):
+    before = plt.get_fignums()
+    with pytest.raises(ValueError, match=message):
+        FunctionDisplay.from_estimator(Plane(), rows_of(columns), z)
+    assert plt.get_fignums() == before
+
+
+def test_a_display_made_by_hand_checks_its_data_too():
+    curve = Curve("x", np.arange(3.0), np.arange(3.0))
+    with pytest.raises(ValueError, match=r"z has shape \(2,\) but x has 3 rows"):
+        FunctionDisplay([curve], rows=[np.arange(3.0)], z=[1.0, 2.0])
 
 
 def test_a_large_table_is_thinned():

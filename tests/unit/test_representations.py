@@ -8,7 +8,7 @@ import pytest
 import sklearn
 from scipy import stats
 
-from decond import estimators, features, kernels
+from decond import estimators, features, kernels, notebook
 from decond.embeddings import (
     ConditionalMeanOperator,
     CovarianceOperator,
@@ -260,6 +260,13 @@ def test_a_posterior_shows_its_summary_densities_and_notes():
 def test_a_posterior_stuck_at_a_point_can_be_shown():
     posterior = Posterior(Prior({"rate": stats.norm()}), lambda n, rng: np.full((n, 1), 2.0))
     assert "rate" in page_of(posterior).text
+
+
+def test_a_curve_leaves_out_what_is_no_number():
+    holes = notebook.curve([0.0, 1.0, np.nan, 3.0, 4.0], [np.nan, 1.0, 2.0, np.inf, 3.0])
+    assert holes == notebook.curve([1.0, 4.0], [1.0, 3.0])
+    assert "nan" not in holes
+    assert notebook.curve([], []) == notebook.curve([0.0, 1.0], [np.nan, np.nan]) == ""
 
 
 def test_simulations_show_ranges_and_failures():

@@ -15,7 +15,7 @@ from scipy import stats
 from decond.lfi.draws import drawn_parameters
 from decond.lfi.plans import SimulationWarning
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import simulate
+from decond.lfi.simulate import SimulationError, simulate
 from decond.lfi.store import SimulationStore
 
 
@@ -160,9 +160,7 @@ def test_batches_may_be_frames(prior):
 
 
 def test_batches_of_the_wrong_length_are_failures(prior):
-    with pytest.raises(
-        RuntimeError, match="all 3 simulations failed: 3 × ValueError: returned 2 rows for a batch of 1"
-    ):
+    with pytest.raises(RuntimeError, match="all 3 simulations failed: ValueError: returned 2 rows for a batch of 1"):
         simulate(lambda theta, rng: np.zeros((2, 1)), prior, 3, batched=True)
 
 
@@ -276,10 +274,28 @@ def test_when_all_fail_it_is_an_error_that_says_why(prior, tmp_path):
         raise OSError("no licence")
 
     path = tmp_path / "runs.sqlite"
-    with pytest.raises(RuntimeError, match="all 5 simulations failed: 5 × OSError: no licence"):
+    failed = "all 5 simulations failed: OSError: no licence. Mend the simulator."
+    with pytest.raises(SimulationError) as raised:
         simulate(broken, prior, 5, store=path)
+    assert str(raised.value) == (
+        f"{failed} The store keeps failures too: use a new one, or open them again with "
+        f"SimulationStore({str(path)!r}).retry_failures()."
+    )
     with SimulationStore(path) as store:
-        assert store.counts()["failed"] == 5
+        assert store.counts()["failed"] == store.retry_failures() == 5
+        with pytest.raises(SimulationError, match=r"retry_failures\('later'\)\."):
+            simulate(broken, prior, 5, store=store, round="later")
+    with pytest.raises(SimulationError) as raised:
+        simulate(broken, prior, 5)
+    assert str(raised.value) == failed
+
+
+def test_several_reasons_are_counted_when_all_fail(prior):
+    def broken(theta, rng):
+        raise OSError("odd" if rng.random() < 0.5 else "even")
+
+    with pytest.raises(SimulationError, match=r"all 9 simulations failed: \d × OSError: \w+; \d × OSError: \w+\. M"):
+        simulate(broken, prior, 9)
 
 
 def test_the_length_of_most_counts_whichever_finishes_first(prior, tmp_path):

@@ -327,5 +327,12 @@ def test_blocks_of_data_frames_keep_their_names_and_must_agree(kind):
     assert batches.names == ["wind", "height"]
     assert len(batches) == len(Z)
     turned = Batches(kind([(frame[:50], Z[:50]), (frame[["height", "wind"]][50:], Z[50:])]))
-    with pytest.raises(ValueError, match="x of block 1 has the columns height, wind, but that of block 0 has w"):
+    with pytest.raises(
+        ValueError, match="x of block 1 has the columns height, wind, but that of block 0 has the columns wi"
+    ):
         turned.total(lambda piece: piece.targets.sum())
+    mixed = Batches(kind([(frame[:50], Z[:50]), (X[50:], Z[50:])]))
+    with pytest.raises(
+        ValueError, match="x of block 1 has columns without names, but that of block 0 has the columns"
+    ):
+        mixed.total(lambda piece: piece.targets.sum())

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import gzip
+import os
 import subprocess
 import sys
 
@@ -83,9 +84,15 @@ def test_files_that_cannot_be_read(table, content, name, message):
 
 def test_missing_files_and_folders(tmp_path):
     (tmp_path / "hours.csv").touch()
-    with pytest.raises(TableError, match=r"there is no file .*hour\.csv\. Its folder has hours\.csv\."):
+    with pytest.raises(TableError, match=r"there is no file .*hour\.csv; did you mean .*/hours\.csv\?$"):
         read_table(tmp_path / "hour.csv")
-    with pytest.raises(TableError, match=r"there is no file .*nowhere/hour\.csv\.$"):
+    with pytest.raises(TableError, match=r"there is no file .*hours\.tsv; did you mean .*/hours\.csv\?$"):
+        read_table(tmp_path / "hours.tsv")
+    with pytest.raises(TableError, match=r"there is no file .*ho\.csv\. Its folder has hours\.csv\.$"):
+        read_table(tmp_path / "ho.csv")  # a suffix in common is no likeness
+    with pytest.raises(TableError, match=r"there is no file .*wind\.csv\. Its folder has hours\.csv\.$"):
+        read_table(tmp_path / "wind.csv")
+    with pytest.raises(TableError, match=r"there is no file .*nowhere/hour\.csv: there is no folder .*nowhere\.$"):
         read_table(tmp_path / "nowhere" / "hour.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(TableError, match=r"folder\.csv is a folder\. Give one file"):
@@ -120,14 +127,25 @@ COLUMNS = {
     "text": (
         "x\n1\nabc\n3\nlow\n",
         ["x"],
-        r"should hold numbers, but row 2 has 'abc' \(and 1 more like it\)\. Correct",
+        r"should hold numbers, but line 3 has 'abc' \(and 1 more like it\)\. Correct",
     ),
-    "decimal comma": ('x\n"1,5"\n', ["x"], r"row 1 has '1,5'\. Write numbers with a decimal point"),
-    "date": ("x\n2014-01-01\n", ["x"], r"has '2014-01-01'\. It looks like a date: convert it.*days since the start"),
-    "empty cells": ("x,y\n1,1\n,2\nNA,3\n", ["x"], r"'x' of t\.csv has 2 empty cell\(s\), the first in row 2\. Fill"),
-    "NaN": ("x\n1\nnan\n", ["x"], r"1 empty cell\(s\), the first in row 2"),
-    "short lines": ("x,y\n1,2\n3\n", ["y"], r"'y' of t\.csv has 1 empty cell\(s\), the first in row 2"),
-    "infinite": ("x\n1\n-inf\n", ["x"], r"infinite value in row 2"),
+    "text alone": (
+        "x\nB\nA\nB\nNA\n",
+        ["x"],
+        r"column 'x' of t\.csv holds no numbers \('B', 'A'\)\. It is text.*columns of 0 and 1, one for each value",
+    ),
+    "many texts": ("x\na\nb\nc\n", ["x"], r"holds no numbers \('a', 'b', …\)"),
+    "decimal comma": ('x\n1\n"1,5"\n', ["x"], r"line 3 has '1,5'\. Write numbers with a decimal point"),
+    "decimal commas": ('x\n"1,5"\n', ["x"], r"holds no numbers \('1,5'\)\. Write numbers with a decimal point"),
+    "date": ("x\n2014-01-01\n", ["x"], r"\('2014-01-01'\)\. It looks like a date: convert it.*days since the start"),
+    "empty cells": (
+        "x,y\n1,1\n,2\nNA,3\n",
+        ["x"],
+        r"'x' of t\.csv has 2 empty cell\(s\), the first in line 3\. Fill",
+    ),
+    "NaN": ("x\n1\nnan\n", ["x"], r"1 empty cell\(s\), the first in line 3"),
+    "short lines": ("x,y\n1,2\n3\n", ["y"], r"'y' of t\.csv has 1 empty cell\(s\), the first in line 3"),
+    "infinite": ("x\n1\n-inf\n", ["x"], r"infinite value in line 3"),
 }
 
 
@@ -137,8 +155,42 @@ def test_columns_that_are_no_numbers(table, content, columns, message):
         table(content).numbers(columns)
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_lines_are_those_that_an_editor_shows(table, name):
+    """Also with blank lines before and between rows, and with cells that span lines."""
+    lines = ["", "x,note", "1,a", "", "   ", '2,"b', "", 'b"', "bad,c", "3,d", ""]
+    for end in ("\n", "\r\n"):
+        content = end.join(lines).encode()
+        found = table(gzip.compress(content) if name.endswith("gz") else content, name)
+        assert len(found) == 4
+        with pytest.raises(TableError, match=r"but line 9 has 'bad'\."):
+            found.numbers(["x"])
+
+
+def test_a_row_is_counted_where_there_are_no_lines(table):
+    frame = pd.DataFrame({"x": ["1", "bad", "3"]})
+    with pytest.raises(TableError, match=r"but row 2 has 'bad'\."):
+        table(frame, "t.parquet").numbers(["x"])
+    found = table("x\n1\nbad\n")
+    os.remove(found.line_of.args[0])  # between reading and asking
+    with pytest.raises(TableError, match=r"but row 2 has 'bad'\."):
+        found.numbers(["x"])
+
+
+def test_a_column_of_the_other_table_asks_whether_they_are_swapped(table):
+    pairs, task = table("wind,day\n1,2\n", "p.csv"), table("day,power\n1,2\n", "q.csv")
+    with pytest.raises(
+        TableError, match=r"q\.csv has no column 'wind', but p\.csv has\. Are the two tables swapped\?"
+    ):
+        task.check_columns(["wind", "day"], pairs)
+    with pytest.raises(TableError, match=r"q\.csv has no column 'wind'\. Its columns are day, power"):
+        task.check_columns(["wind", "power"], pairs)  # swapping would not do
+
+
 def test_missing_labels(table):
-    with pytest.raises(TableError, match=r"'day' of t\.csv has 2 empty cell\(s\), the first in row 2\. Remove these"):
+    with pytest.raises(
+        TableError, match=r"'day' of t\.csv has 2 empty cell\(s\), the first in line 3\. Remove these"
+    ):
         table("day,x\na,1\n,2\n  ,3\n").labels(["day"])
 
 
@@ -175,7 +227,7 @@ def test_typed_columns_of_parquet(tmp_path):
         table.numbers(["nullable"])
     with pytest.raises(TableError, match=r"'stamp' of t\.parquet holds dates, but numbers are needed.*days since"):
         table.numbers(["stamp"])
-    with pytest.raises(TableError, match=r"'day' of t\.parquet should hold numbers.*looks like a date"):
+    with pytest.raises(TableError, match=r"'day' of t\.parquet holds no numbers \('2014-01-01'\).*looks like a date"):
         table.numbers(["day"])
 
 
@@ -209,7 +261,7 @@ def test_labels_among_text_stay_as_they_are(table):
 
 def test_a_slip_does_not_turn_numbers_into_labels(table):
     pairs, task = table("u\n1\n2x\n", "p.csv"), table("u\n1\n2\n", "q.csv")
-    with pytest.raises(TableError, match=r"'u' of p\.csv should hold numbers, but row 2 has '2x'.*say --labels"):
+    with pytest.raises(TableError, match=r"'u' of p\.csv should hold numbers, but line 3 has '2x'.*say --labels"):
         match_mediators(pairs, task, ["u"])
     found = match_mediators(pairs, task, ["u"], labels=True)
     assert found.used.tolist() == found.used_task.tolist() == [True, False]

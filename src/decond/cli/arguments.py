@@ -2,6 +2,8 @@
 
 import contextlib
 import difflib
+import inspect
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,7 +19,24 @@ UsageError: Any = typer.BadParameter.__base__
 
 
 class Command(TyperCommand):
-    """A command that refuses wrong arguments in one sentence of its own."""
+    """A command that refuses wrong arguments in one sentence of its own, and whose help is laid out for people."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.help = _unwrapped(self.help or "")
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters; flags take no value, so help shows none."""
+        parameters: list[Any] = super().get_params(ctx)
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what stands behind the name of the command in its usage."""
+        arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
+        return ["[OPTIONS]", *map(_name, arguments)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _refused_in_words(ctx, args):
@@ -99,6 +118,24 @@ def _nearest(name: str, known: list[str]) -> str:
 
 def _shown(value: Any) -> str:
     return ", ".join(map(repr, value)) if isinstance(value, list | tuple) else repr(value)
+
+
+def _unwrapped(text: str) -> str:
+    """Return a text with each paragraph on one line, so that it is broken where the terminal ends.
+
+    >>> print(
+    ...     _unwrapped('''One
+    ... paragraph.
+    ...
+    ... For example:
+    ...     decond fit''')
+    ... )
+    One paragraph.
+    <BLANKLINE>
+    For example:
+        decond fit
+    """
+    return re.sub(r"(?<=[^\s\b])\n(?=[^\s\b])", " ", inspect.cleandoc(text))
 
 
 def _sentence(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,6 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 __all__ = [
+    "check_picture",
+    "check_unread",
     "console",
     "errors",
     "make_folder",
@@ -38,6 +40,12 @@ def wrong_input(too_large: str = "Give fewer rows.") -> Iterator[None]:
         refuse(f"{str(error).rstrip('.') or 'the data do not fit into memory'}. {too_large}")
     except (FloatingPointError, OSError, TypeError, ValueError) as error:
         refuse(str(error))
+    except RuntimeError as error:
+        from decond.lfi import SimulationError
+
+        if not isinstance(error, SimulationError):
+            raise
+        refuse(str(error))
 
 
 def refuse(message: str) -> NoReturn:
@@ -54,6 +62,25 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(f"{folder} cannot be made: {error.strerror}. Give another folder with --output.") from None
+
+
+def check_unread(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:
+    """Raise if a command would write onto a file that it reads."""
+    sources = {path.resolve() for path in read if path is not None}
+    for path in written:
+        if path is not None and path.resolve() in sources:
+            raise ValueError(f"{path} is read by this command, and would be lost. Give the output another name.")
+
+
+def check_picture(path: Path) -> None:
+    """Raise if a picture, whose place nobody named, would take that of a file which decond did not draw."""
+    from decond.plotting.figures import is_drawn_here
+
+    if path.exists() and not is_drawn_here(path):
+        raise ValueError(
+            f"a picture goes beside the output, and {path} is there already, not drawn by decond. Move it, or give "
+            "another --output."
+        )
 
 
 @contextlib.contextmanager

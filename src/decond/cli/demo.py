@@ -2,6 +2,8 @@
 
 import json as json_text
 import shlex
+import shutil
+import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -65,7 +67,9 @@ class Result:
 
 
 def command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")] = Path("decond-demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")] = Path(
+        "decond-demo"
+    ),
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, and nothing else.")] = False,
 ) -> None:
     """Recover a wind turbine's power curve from daily means, and see it beside the truth.
@@ -87,8 +91,18 @@ def command(
         return
     story.tell_answer(console, _curves(problem, result), result.numbers)
     story.tell_next(console, output)
+    _say_where_decond_is()
     console.print(SOURCE, highlight=False)
     say_wrote(*paths)
+
+
+def _say_where_decond_is() -> None:
+    """Say how the shell finds the command, where it is in an environment that is not active."""
+    activate = Path(sys.prefix) / "bin" / "activate"
+    if shutil.which("decond") is None and activate.is_file():
+        shown = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
+        words = f"If your shell does not find decond: source {shlex.quote(str(shown))}"
+        console.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def turbine() -> Problem:

@@ -4,12 +4,12 @@ import warnings
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from decond.cli.completion import complete_column
-from decond.cli.console import console, progress_bar, say_json, say_wrote, wrong_input
+from decond.cli.console import check_picture, check_unread, console, progress_bar, say_json, say_wrote, wrong_input
 from decond.cli.jobs import Job, Request, prepare, workers_for
 from decond.cli.reporting import check_report, command_of
 from decond.cli.summary import Summary, summarize
@@ -23,6 +23,7 @@ TOO_LARGE = (
     "This model holds matrices of all rows by all rows: fit a sample of some thousand rows, or, where x and z stand "
     "in one table, use --sparse."
 )
+JUDGED = "Is it to be trusted? With --report page.html a page is written that judges it."
 TOO_LARGE_SPARSE = "Use fewer --inducing points, or Parquet files, which are read in parts."
 
 
@@ -46,14 +47,20 @@ def command(
     x: Annotated[
         list[str],
         typer.Option(
-            "--x", help="Column of x in the first table; repeat for several.", autocompletion=complete_column
+            "--x",
+            metavar="COLUMN",
+            help="Column of x in the first table; repeat for several.",
+            autocompletion=complete_column,
         ),
     ],
-    z: Annotated[str, typer.Option("--z", help="Column of the target z.", autocompletion=complete_column)],
+    z: Annotated[
+        str, typer.Option("--z", metavar="COLUMN", help="Column of the target z.", autocompletion=complete_column)
+    ],
     y: Annotated[
         list[str] | None,
         typer.Option(
             "--y",
+            metavar="COLUMN",
             help="Column of the mediator y, in both tables; repeat for several.",
             autocompletion=complete_column,
         ),
@@ -82,12 +89,17 @@ def command(
     restarts: Annotated[
         int | None, typer.Option(min=0, help="Further starts of the search; 4 by default, 0 with --sparse.")
     ] = None,
+    max_iterations: Annotated[
+        int | None, typer.Option(min=1, help="With --sparse: steps of each search at most; 100 by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write the model; a picture goes beside it.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write the model; a picture goes beside it."),
     ] = Path("model.decond"),
     report: Annotated[
-        Path | None, typer.Option("--report", help="Where to write a report of the fit: one HTML page, *.html.")
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where to write a report of the fit: one HTML page, *.html."),
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the results as one JSON object, and nothing else on stdout.")
@@ -111,28 +123,67 @@ def command(
     """
     bars = None if uncertainty is None else uncertainty.value
     request = Request(
-        tables, x, y or [], z, labels, aggregate, sparse, inducing, bars, restarts, seed, workers, cluster
+        tables,
+        x,
+        y or [],
+        z,
+        labels,
+        aggregate,
+        sparse,
+        inducing,
+        bars,
+        restarts,
+        max_iterations,
+        seed,
+        workers,
+        cluster,
     )
     with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
-        picture = _check_output(output)
-        check_report(report, output, picture)
-        job = prepare(request)
-        with workers_for(request) as client:
-            job = job.with_rows(client)
-            caught = _fit(job, client)
-        summary = summarize(job, caught)
-        _write(job, output, picture)
-        page = None if report is None else _write_report(job, summary, command_of(ctx), report)
+        outcome = _run(request, output, report, command_of(ctx))
     if json:
-        files = {"model": str(output), "picture": str(picture)}
-        more = {} if page is None else {"verdict": page.verdict, "report": str(report)}
-        say_json({**asdict(summary), **files, **more})
-        return
-    for part in summary.parts():
-        console.print(part, markup=False, highlight=False)
-    if page is not None:
-        console.print(page.verdict, markup=False, highlight=False)
-    say_wrote(output, picture, *([] if report is None else [report]))
+        say_json(outcome.as_json())
+    else:
+        outcome.say()
+
+
+class Outcome(NamedTuple):
+    """What was found, and where it was written."""
+
+    summary: Summary
+    model: Path
+    picture: Path
+    report: Path | None
+    page: "Report | None"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the results for machines."""
+        files = {"model": str(self.model), "picture": str(self.picture)}
+        more = {} if self.page is None else {"verdict": self.page.verdict, "report": str(self.report)}
+        return {**asdict(self.summary), **files, **more}
+
+    def say(self) -> None:
+        """Print the results for people."""
+        for part in [*self.summary.parts(), *([] if self.page is None else [self.page.verdict])]:
+            console.print(part, markup=False, highlight=False)
+        if self.report is None:
+            console.print(JUDGED, markup=False, highlight=False)
+        say_wrote(self.model, self.picture, *([] if self.report is None else [self.report]))
+
+
+def _run(request: Request, output: Path, report: Path | None, command_line: str) -> Outcome:
+    """Fit, and write the model, its picture and the report; what can be refused is refused before."""
+    picture = _check_output(output)
+    check_report(report, output, picture)
+    check_unread([output, picture, report], request.tables)
+    check_picture(picture)
+    job = prepare(request)
+    with workers_for(request) as client:
+        job = job.with_rows(client)
+        caught = _fit(job, client)
+    summary = summarize(job, caught)
+    _write(job, output, picture)
+    page = None if report is None else _write_report(job, summary, command_line, report)
+    return Outcome(summary, output, picture, report, page)
 
 
 def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> "Report":

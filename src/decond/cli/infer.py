@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from decond.cli.console import console, errors, say_json, say_wrote, wrong_input
+from decond.cli.console import check_picture, check_unread, console, errors, say_json, say_wrote, wrong_input
 from decond.cli.reporting import check_report, command_of, stdout_for_json
 from decond.tables import check_output, read_table, write_table
 
@@ -44,8 +45,12 @@ def command(
     simulator: Annotated[
         str, typer.Argument(help="The simulator as module:function; the module is looked for in this folder too.")
     ],
-    prior: Annotated[Path, typer.Option(help="The prior: a TOML file with one table for each parameter.")],
-    observed: Annotated[Path, typer.Option(help="The observation: a table with one row of summaries.")],
+    prior: Annotated[
+        Path, typer.Option(metavar="FILE", help="The prior: a TOML file with one table for each parameter.")
+    ],
+    observed: Annotated[
+        Path, typer.Option(metavar="FILE", help="The observation: a table with one row of summaries.")
+    ],
     simulations: Annotated[
         int, typer.Option("--simulations", "-n", min=1, help="How many simulations in all.")
     ] = 1000,
@@ -63,14 +68,17 @@ def command(
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(help="SQLite file that keeps every simulation; run again to go on where it stopped."),
+        typer.Option(
+            metavar="FILE", help="SQLite file that keeps every simulation; run again to go on where it stopped."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write 10,000 draws; a picture goes beside it.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write 10,000 draws; a picture goes beside it."),
     ] = Path("posterior.csv"),
     report: Annotated[
-        Path | None, typer.Option("--report", help="Where to write a report: one HTML page, *.html.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Where to write a report: one HTML page, *.html.")
     ] = None,
     diagnose: Annotated[
         bool,
@@ -87,7 +95,9 @@ def command(
     The simulator is a Python function of one row of parameters and a numpy random generator that returns a row of
     summaries:
 
-        decond infer epidemic:simulate --prior prior.toml --observed week.csv --store runs.sqlite
+        decond infer epidemic:simulate --prior prior.toml --observed week.csv
+
+    With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
 
     The prior is a TOML file:
 
@@ -96,37 +106,25 @@ def command(
         a = 2.0
     """
     with wrong_input("Ask for fewer --simulations."), stdout_for_json(json):
-        from decond.lfi.inference import method_named
-        from decond.lfi.prior_file import read_prior
-
-        check_output(output)
-        check_report(report, output, _picture(output))
-        chosen = method_named(method.value, seed)
-        if diagnose:
-            _check_can_be_judged(chosen, method.value)
-        task = Task(_simulator(simulator), read_prior(prior), *_observation(observed), chosen)
-        options = {"batched": batched, "n_jobs": jobs, "timeout": timeout}
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            posterior = _inferred(task, simulations, rounds, seed, store, options)
-            picture = _write(posterior, output)
-            diagnosis = _diagnosed(task, posterior, seed, options) if diagnose else None
-        notes = list(dict.fromkeys(str(warning.message) for warning in caught))
-        page = None
-        if report is not None:
-            page = _report(task, posterior, diagnosis, notes, seed, command_of(ctx))
-            page.write(report)
+        files = _check_files(output, report, [prior, observed, store])
+        options = {"batched": batched, "n_jobs": _checked_jobs(jobs), "timeout": timeout}
+        chosen = _method(method.value, seed, diagnose)
+        task = Task(
+            _simulator(simulator),
+            _prior(prior),
+            *_observation(observed),
+            chosen,
+            simulations,
+            rounds,
+            seed,
+            store,
+            options,
+        )
+        outcome = _run(task, files, diagnose, command_of(ctx))
     if json:
-        say_json(_as_json(posterior, diagnosis, page, notes, {"draws": output, "picture": picture, "report": report}))
-        return
-    console.print(_as_table(posterior))
-    for sentence in [] if diagnosis is None else str(diagnosis).splitlines():
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-    if page is not None:
-        console.print(page.verdict, markup=False, highlight=False, soft_wrap=True)
-    for note in notes:
-        errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
-    say_wrote(output, picture, *([] if report is None else [report]))
+        say_json(outcome.as_json())
+    else:
+        outcome.say()
 
 
 class Task(NamedTuple):
@@ -137,40 +135,134 @@ class Task(NamedTuple):
     observed: "np.ndarray"
     summaries: list[str]
     method: "Method"
+    simulations: int
+    rounds: int
+    seed: int
+    store: Path | None
+    options: dict[str, Any]
+    """How the simulator is run."""
 
 
-def _inferred(
-    task: Task, simulations: int, rounds: int, seed: int, store: Path | None, options: dict[str, Any]
-) -> "Posterior":
+class Files(NamedTuple):
+    """What is written."""
+
+    draws: Path
+    picture: Path
+    report: Path | None
+
+
+class Outcome(NamedTuple):
+    """What was found, and where it was written."""
+
+    posterior: "Posterior"
+    diagnosis: "diagnostics.Report | None"
+    page: "Report | None"
+    notes: list[str]
+    files: Files
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the results for machines; what was not asked for is left out."""
+        sims = self.posterior.simulations
+        found: dict[str, Any] = {"parameters": self.posterior.summary().to_dict("index")}
+        if sims is not None:
+            found |= {"simulations": len(sims), "failed": sims.n_failed}
+        if self.diagnosis is not None:
+            found["diagnosis"] = {"verdict": self.diagnosis.verdict, "sentences": self.diagnosis.sentences}
+        if self.page is not None:
+            found["verdict"] = self.page.verdict
+        files = {name: str(path) for name, path in self.files._asdict().items() if path is not None}
+        return {**found, "notes": self.notes, **files}
+
+    def say(self) -> None:
+        """Print the results for people."""
+        console.print(_as_table(self.posterior))
+        verdict = "" if self.page is None else self.page.verdict
+        judged = verdict if self.diagnosis is None else _for_readers(str(self.diagnosis))
+        for sentence in judged.splitlines():
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        for note in (note for note in self.notes if note.lower() not in judged.lower()):
+            errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
+        say_wrote(*(path for path in self.files if path is not None))
+
+
+def _run(task: Task, files: Files, diagnose: bool, command_line: str) -> Outcome:
+    """Infer, and write draws, picture and report; draws are kept also if judging them fails."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        posterior = _inferred(task)
+        write_table(posterior.frame(), files.draws)
+        posterior.plot().save(files.picture, dpi=120)
+        diagnosis = _diagnosed(task, posterior) if diagnose else None
+    notes = list(dict.fromkeys(_for_readers(str(warning.message)) for warning in caught))
+    page = None
+    if files.report is not None:
+        page = _report(task, posterior, diagnosis, notes, command_line)
+        page.write(files.report)
+    return Outcome(posterior, diagnosis, page, notes, files)
+
+
+def _for_readers(text: str) -> str:
+    """Return a text without what only somebody who writes Python can follow."""
+    return text.replace(" (see probability_valid)", "")
+
+
+def _inferred(task: Task) -> "Posterior":
     from decond.lfi import infer
 
     return infer(
         task.simulator,
         task.prior,
         task.observed,
-        simulations,
-        rounds,
+        task.simulations,
+        task.rounds,
         task.method,
-        seed=seed,
-        store=store,
-        **options,
+        seed=task.seed,
+        store=task.store,
+        **task.options,
     )
 
 
-def _check_can_be_judged(method: "Method", name: str) -> None:
-    if method.runs_simulator:
+def _check_files(output: Path, report: Path | None, read: list[Path | None]) -> Files:
+    """Return where everything goes; raise if something cannot be written, or would be lost."""
+    check_output(output)
+    picture = (output.with_suffix("") if output.suffix == ".gz" else output).with_suffix(".png")
+    check_report(report, output, picture)
+    check_unread([output, picture, report], read)
+    check_picture(picture)
+    return Files(output, picture, report)
+
+
+def _checked_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise ValueError("--jobs is 0; give how many processes simulate side by side, or -1 for all cores.")
+    return jobs
+
+
+def _prior(path: Path) -> "Prior":
+    from decond.lfi.prior_file import read_prior
+
+    return read_prior(path)
+
+
+def _method(name: str, seed: int, diagnose: bool) -> "Method":
+    """Return the method of that name; raise if it is to be judged and cannot be."""
+    from decond.lfi.inference import method_named
+
+    method = method_named(name, seed)
+    if diagnose and method.runs_simulator:
         raise ValueError(
             f"--diagnose refits on held-out simulations, and --method {name} runs the simulator itself each time. "
             "Leave --diagnose out, or choose another method."
         )
+    return method
 
 
-def _diagnosed(task: Task, posterior: "Posterior", seed: int, options: dict[str, Any]) -> "diagnostics.Report":
+def _diagnosed(task: Task, posterior: "Posterior") -> "diagnostics.Report":
     from decond.lfi import diagnose
 
     assert posterior.simulations is not None
     return diagnose(
-        task.method, posterior.simulations, task.prior, task.observed, task.simulator, seed=seed, **options
+        task.method, posterior.simulations, task.prior, task.observed, task.simulator, seed=task.seed, **task.options
     )
 
 
@@ -179,7 +271,6 @@ def _report(
     posterior: "Posterior",
     diagnosis: "diagnostics.Report | None",
     notes: list[str],
-    seed: int,
     command_line: str,
 ) -> "Report":
     from decond.reports import inference_report
@@ -191,28 +282,9 @@ def _report(
         diagnosis=diagnosis,
         warnings=notes,
         method=type(task.method).__name__,
-        seed=seed,
+        seed=task.seed,
         command=command_line,
     )
-
-
-def _as_json(
-    posterior: "Posterior",
-    diagnosis: "diagnostics.Report | None",
-    page: "Report | None",
-    notes: list[str],
-    files: dict[str, Path | None],
-) -> dict[str, Any]:
-    """Return the results; what was not asked for is left out."""
-    sims = posterior.simulations
-    found: dict[str, Any] = {"parameters": posterior.summary().to_dict("index")}
-    if sims is not None:
-        found |= {"simulations": len(sims), "failed": sims.n_failed}
-    if diagnosis is not None:
-        found["diagnosis"] = {"verdict": diagnosis.verdict, "sentences": diagnosis.sentences}
-    if page is not None:
-        found["verdict"] = page.verdict
-    return {**found, "notes": notes, **{name: str(path) for name, path in files.items() if path is not None}}
 
 
 def _simulator(name: str) -> Callable[..., Any]:
@@ -251,18 +323,6 @@ def _observation(path: Path) -> "tuple[np.ndarray, list[str]]":
     return rows[0], names
 
 
-def _picture(output: Path) -> Path:
-    """Return where the picture goes: beside the draws."""
-    return (output.with_suffix("") if output.suffix == ".gz" else output).with_suffix(".png")
-
-
-def _write(posterior: "Posterior", output: Path) -> Path:
-    picture = _picture(output)
-    write_table(posterior.frame(), output)
-    posterior.plot().save(picture, dpi=120)
-    return picture
-
-
 def _as_table(posterior: "Posterior") -> Table:
     frame = posterior.summary()
     sims = posterior.simulations
@@ -272,5 +332,5 @@ def _as_table(posterior: "Posterior") -> Table:
     for heading in frame.columns:
         table.add_column(heading, justify="right")
     for name, row in frame.iterrows():
-        table.add_row(str(name), *(f"{value:.4g}" for value in row))
+        table.add_row(Text(str(name)), *(f"{value:.4g}" for value in row))
     return table

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decond.tables import Table, TableError, match_groups, match_mediators, read_table
+import numpy as np
+
+from decond.tables import Mediators, Table, TableError, match_groups, match_mediators, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +18,12 @@ __all__ = ["Job", "Request", "prepare", "workers_for"]
 
 LEAST = 2
 """Rows without which nothing can be learned."""
+
+FEW = 10
+"""Targets below which a fit is little more than a guess."""
+
+MANY = 0.1
+"""Share of rows that cannot be left out without a warning."""
 
 SHOWN = 5000
 """Rows of a table on disk that the picture is drawn from."""
@@ -35,13 +43,19 @@ class Request:
     inducing: int | None = None
     uncertainty: str | None = None
     restarts: int | None = None
+    max_iterations: int | None = None
     seed: int = 0
     workers: int | None = None
     cluster: str | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator that were asked for; the others keep its defaults."""
-        given = {"n_inducing": self.inducing, "uncertainty": self.uncertainty, "n_restarts": self.restarts}
+        given = {
+            "n_inducing": self.inducing,
+            "uncertainty": self.uncertainty,
+            "n_restarts": self.restarts,
+            "max_iterations": self.max_iterations,
+        }
         return {"seed": self.seed, **{name: value for name, value in given.items() if value is not None}}
 
 
@@ -60,6 +74,7 @@ class Job:
     z_of_rows: Any = None
     """Targets of the rows of x, where there are any."""
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def with_rows(self, client: Any) -> "Job":
         """Return the job with rows to draw: of a table on disk a sample, for which workers read it once."""
@@ -91,8 +106,8 @@ def prepare(request: Request) -> Job:
         return _sparse_on_disk(request)
     tables = [read_table(path) for path in request.tables]
     needed = [[*request.x, request.z]] if request.sparse else [[*request.x, *request.y], [*request.y, request.z]]
-    for table, columns in zip(tables, needed, strict=True):
-        table.check_columns(columns)
+    for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
+        table.check_columns(columns, other)
         table.check_length(LEAST, "fitting")
     if request.sparse:
         return _sparse(request, tables[0])
@@ -130,7 +145,9 @@ def _check_number_of_tables(request: Request) -> None:
         return
     if not request.sparse:
         kind = "two tables are needed, PAIRS and TASK"
-        raise TableError(f"{kind}, but {given} {'was' if given == 1 else 'were'} given. See decond fit --help.")
+        if given == 1:
+            raise TableError(f"{kind}, but one was given. If x and z stand together in this one, add --sparse.")
+        raise TableError(f"{kind}, but {given} were given. See decond fit --help.")
     texts = [str(path) for path in request.tables if not _is_parquet(path)]
     if texts:
         raise TableError(
@@ -155,7 +172,12 @@ def _check_options(request: Request) -> None:
     if request.sparse:
         idle = {"--y": request.y, "--labels": request.labels, "--uncertainty": request.uncertainty}
     else:
-        idle = {"--inducing": request.inducing, "--workers": request.workers, "--cluster": request.cluster}
+        idle = {
+            "--inducing": request.inducing,
+            "--max-iterations": request.max_iterations,
+            "--workers": request.workers,
+            "--cluster": request.cluster,
+        }
     if request.workers is not None and request.cluster is not None:
         raise TableError(
             "--workers and --cluster exclude each other: workers on this machine, or those of a cluster."
@@ -175,7 +197,9 @@ def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
     z = task.numbers([request.z])[request.z].to_numpy()[found.used_task]
     data = {"x": x, "y": found.y[found.used], "y_task": found.y_task[found.used_task], "z_task": z}
     estimator = TaskTransformedGP(**request.parameters())
-    return Job(request, f"{len(x)} pairs and {len(z)} task rows", estimator, data, x, notes=found.notes)
+    notes, warnings = _about_rows(found)
+    warnings += [*_few(len(z)), *_like_labels(found.y)]
+    return Job(request, f"{len(x)} pairs and {len(z)} task rows", estimator, data, x, None, notes, warnings)
 
 
 def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
@@ -188,7 +212,36 @@ def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
         raise TableError(f"only one {column!r} is in both tables; fitting needs at least {LEAST}.")
     data = {"x": x, "groups": found.y[column][found.used], "z_groups": z}
     estimator = AggregateGP(**request.parameters())
-    return Job(request, f"{len(x)} rows in {len(z)} groups", estimator, data, x, notes=found.notes)
+    notes, warnings = _about_rows(found)
+    warnings += _few(len(z))
+    return Job(request, f"{len(x)} rows in {len(z)} groups", estimator, data, x, None, notes, warnings)
+
+
+def _about_rows(found: Mediators) -> tuple[list[str], list[str]]:
+    """Return notes and warnings about rows that are left out: it is a warning if they are many."""
+    many = any(np.mean(~used) > MANY for used in (found.used, found.used_task))
+    return ([], list(found.notes)) if many else (list(found.notes), [])
+
+
+def _few(targets: int) -> list[str]:
+    if targets >= FEW:
+        return []
+    return [f"there are only {targets} targets: from fewer than {FEW}, what is learned is little more than a guess."]
+
+
+def _like_labels(y: "pd.DataFrame") -> list[str]:
+    """Return a warning if numbers of the mediator look like names: whole, few, and each in several rows."""
+    if y.shape[1] > 1 or y.iloc[:, 0].dtype.kind not in "iuf":
+        return []
+    counts = y.iloc[:, 0].value_counts()
+    whole = bool(np.all(np.mod(counts.index.to_numpy(), 1) == 0))
+    if not whole or counts.min() < 2 or 3 * len(counts) > len(y):
+        return []
+    seen = f"{len(counts)} whole numbers, each in about {counts.median():.0f} rows"
+    return [
+        f"{y.columns[0]!r} looks like a label ({seen}) and is taken as a number. "
+        "If it is a name, add --labels; if z is the mean of its rows, --aggregate."
+    ]
 
 
 def _sparse(request: Request, table: Table) -> Job:
@@ -196,7 +249,8 @@ def _sparse(request: Request, table: Table) -> Job:
 
     x, z = table.numbers(request.x), table.numbers([request.z])[request.z].to_numpy()
     estimator = SparseGP(**request.parameters())
-    return Job(request, f"{len(table)} rows", estimator, {"X": x, "y": z}, x, z_of_rows=z)
+    words = f"{len(table)} rows"
+    return Job(request, words, estimator, {"X": x, "y": z}, x, z_of_rows=z, warnings=_few(len(table)))
 
 
 def _sparse_on_disk(request: Request) -> Job:
@@ -207,4 +261,5 @@ def _sparse_on_disk(request: Request) -> Job:
     if len(table) < LEAST:
         raise TableError(f"{table.files[0]} has {len(table)} row; fitting needs at least {LEAST}.")
     files = f" in {len(table.files)} files" if len(table.files) > 1 else ""
-    return Job(request, f"{len(table)} rows{files}", SparseGP(**request.parameters()), {"X": table})
+    words, estimator = f"{len(table)} rows{files}", SparseGP(**request.parameters())
+    return Job(request, words, estimator, {"X": table}, warnings=_few(len(table)))

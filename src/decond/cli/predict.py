@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from decond.cli.console import errors, say_json, say_wrote, wrong_input
+from decond.cli.console import check_unread, errors, say_json, say_wrote, wrong_input
 from decond.tables import Table, TableError, check_output, read_table, write_table
 
 if TYPE_CHECKING:
@@ -22,28 +22,38 @@ def command(
     model: Annotated[Path, typer.Argument(help="A model that `decond fit` or decond.save wrote.")],
     table: Annotated[Path, typer.Argument(help="A table (.csv, .tsv or .parquet) with the columns of x.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format: .csv, .tsv, .parquet.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write; the suffix says the format: .csv, .tsv, .parquet."
+        ),
     ] = Path("predictions.csv"),
-    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON, and nothing else.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as JSON; the predictions are in --output.")
+    ] = False,
 ) -> None:
     """Predict z for every row of a table, with its standard deviation.
 
-    The output has the columns of the table and two more: mean and sd.
+    The output is a table, also with --json: the columns of TABLE and two more, mean and sd.
 
     Example: decond predict model.decond new.csv --output predictions.csv
     """
     with wrong_input("Give a table with fewer rows."):
         check_output(output)
+        check_unread([output], [model, table])
         given = read_table(table)
         given.check_length(1, "predicting")
         _check_names_are_free(given)
         estimator = _load(model)
         x = given.numbers(_columns(estimator, given))
         predicted = _with_predictions(given, estimator, x, output)
+        notes = _beyond(estimator, x)
         write_table(predicted, output)
     if json:
-        say_json({"predictions": str(output), "model": type(estimator).__name__, **_summary(predicted)})
+        found = {"predictions": str(output), "model": type(estimator).__name__, **_summary(predicted)}
+        say_json({**found, "notes": notes})
         return
+    for note in notes:
+        errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
     say_wrote(output)
 
 
@@ -88,6 +98,23 @@ def _with_predictions(table: Table, estimator: Any, x: "pd.DataFrame", output: P
         return frame.assign(mean=mean, sd=std)
     errors.print(f"{type(estimator).__name__} has no error bars, so there is no column 'sd'.", markup=False)
     return frame.assign(mean=estimator.predict(x))
+
+
+def _beyond(estimator: Any, x: "pd.DataFrame") -> list[str]:
+    """Return a note if rows lie beyond the data of the fit, where the model keeps these."""
+    seen = estimator._rows_seen()
+    if seen is None or seen.dtype.kind != "f":
+        return []
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    beyond = ((x < low) | (x > high)).to_numpy()
+    count = int(beyond.any(axis=1).sum())
+    if not count:
+        return []
+    ranges = [f"{x.columns[j]} {low[j]:.4g} to {high[j]:.4g}" for j in beyond.any(axis=0).nonzero()[0]]
+    return [
+        f"{count} of {len(x)} rows {'lies' if count == 1 else 'lie'} outside the range of the data "
+        f"({', '.join(ranges)}): predictions there are extrapolations."
+    ]
 
 
 def _summary(predicted: "pd.DataFrame") -> dict[str, Any]:

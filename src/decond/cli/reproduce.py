@@ -35,7 +35,9 @@ def command(
             metavar="FIGURE",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")] = Path("decond-paper"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")] = Path(
+        "decond-paper"
+    ),
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, and nothing else.")] = False,
 ) -> None:
     """Make a figure of the paper again, or all of them: a PNG each, and a JSON with its numbers.
@@ -96,18 +98,19 @@ def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> Table:
 
 
 def _show_comparison(rows: "list[Row]") -> None:
-    """Print published numbers beside ours; reasons for a difference follow the table by number."""
-    from decond.paper.comparison import NOTES, reasons
+    """Print what is known of each figure beside ours; reasons for a difference follow by number, then notes."""
+    from decond.paper.comparison import NOTES, reasons, tabulated
 
-    found = reasons(rows)
-    table = Table(title="published and reproduced")
-    for heading in ("figure", "number", "published", "ours", "difference", "why"):
-        table.add_column(heading, justify="left" if heading in ("figure", "number") else "right")
-    for row in rows:
-        table.add_row(row.figure[-1], row.quantity, *row.texts(), str(found.get(row.reason, "")))
-    console.print(table)
-    for reason, number in found.items():
-        console.print(Text(f"{number}. {reason}"))
     for name in dict.fromkeys(row.figure for row in rows):
+        shown = [row for row in rows if row.figure == name]
+        headings, cells = tabulated(shown)
+        table = Table(title=f"figure {name.removeprefix('figure')}: {headings[1]} and reproduced")
+        for heading in headings:
+            table.add_column(heading, justify="left" if heading == "number" else "right")
+        for line in cells:
+            table.add_row(*map(Text, line))
+        console.print(table)
+        for reason, number in reasons(shown).items():
+            console.print(Text(f"{number}. {reason}"))
         for note in NOTES[name]:
-            console.print(Text(f"Figure {name.removeprefix('figure')}: {note}"))
+            console.print(Text(note))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from decond.cli.jobs import Job
 
@@ -30,7 +31,7 @@ class Summary:
         table.add_column()
         table.add_column(justify="right")
         for words, value in self.hyperparameters.items():
-            table.add_row(words, f"{value:.4g}")
+            table.add_row(Text(words), f"{value:.4g}")
         table.add_section()
         table.add_row("log evidence", f"{self.log_evidence:.4f}")
         warnings = [f"Warning: {text}" for text in self.warnings]
@@ -39,26 +40,25 @@ class Summary:
 
 def summarize(job: Job, warnings: list[str]) -> Summary:
     """Return the summary of a fitted job."""
-    from decond.reports.checks import edge_name
+    from decond.reports.edges import edges
     from decond.reports.hyperparameters import Names, hyperparameters
 
     found = job.estimator.fit_result_
+    targets = next((job.data[name] for name in ("z_groups", "z_task") if name in job.data), job.z_of_rows)
     named = hyperparameters(found, Names(job.request.x, job.request.y, job.request.z))
     return Summary(
         title=f"{job.request.z} as a function of {', '.join(job.request.x)}, from {job.words}",
         hyperparameters={item.name: item.value for item in named},
         log_evidence=float(found.log_evidence),
         status=found.status,
-        message=found.message,
+        message=_with_options(found.message, job.request.sparse),
         evaluations=found.evaluations,
-        warnings=warnings + [_on_edge(edge_name(name)) for name in found.on_bounds],
+        warnings=job.warnings + warnings + [edge.sentence for edge in edges(found, targets) if not edge.harmless],
         notes=job.notes,
     )
 
 
-def _on_edge(name: str) -> str:
-    """Return what to know about a parameter on the edge of its range."""
-    return (
-        f"the learned {name} sits on the edge of the range that was searched: these tables say little about it. "
-        "Look at the picture, and trust the error bars there less."
-    )
+def _with_options(message: str, sparse: bool) -> str:
+    """Return what a search says of its end, with the options of the command in place of arguments."""
+    options = "more --restarts, or more --max-iterations" if sparse else "more --restarts"
+    return message.replace("more restarts, or more iterations where max_iterations is offered", options)

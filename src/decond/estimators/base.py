@@ -167,6 +167,9 @@ class PosteriorRegressor(AnsweringRegressor):
         within = np.maximum(M.T @ mean**2 - (M.T @ mean) ** 2, 0.0)
         return float(np.sqrt(np.mean(within)) / np.sqrt(np.mean(std**2)))
 
+    def _rows_seen(self) -> np.ndarray:
+        return np.asarray(self._heaviest_model().observation.x)
+
     def _heaviest_model(self) -> Model:
         heaviest = max(self.ensemble_.members, key=lambda member: member.center)
         return self.ensemble_.models[heaviest.model].with_values(heaviest.values)

@@ -38,12 +38,12 @@ class TaskTransformedFeatures(AnsweringRegressor):
             Matern-3/2 with a lengthscale for each column. A feature map is used as it is, and nothing of it learned.
         n_features: how many features each kernel gets.
         features: "nystrom" sees a kernel from landmarks among some rows, "fourier" through random frequencies. It
-            takes twice as many of these or more, and the error bars do not count what they leave out.
+            takes several times as many of these, and the error bars do not count what they leave out.
         noise: σ, the standard deviation of the targets' noise, where learning starts; None starts from the data.
         mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
         mediator: "full" keeps the uncertainty of the mediating function, "map" drops it.
         optimize: whether to learn; otherwise everything is used as given.
-        lengthscales: learned from a "subsample" of up to 10,000 rows of each table, from that and then by "passes"
+        lengthscales: learned from a "subsample" of up to 5,000 rows of each table, from that and then by "passes"
             over all rows, or used as "given".
         full_iterations: of these passes; each reads both tables twice or a little more often.
         seed: of everything random.
@@ -349,7 +349,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
         self._mediator_names = state["mediator_names"]
         self._take(FeatureReading.from_state(state["reading"]))
         result, self._lengthscales = (
-            None if state[name] is None else FitResult.from_state(state[name], state["model"])
+            None if state.get(name) is None else FitResult.from_state(state[name], state["model"])
             for name in ("fit_result", "lengthscales")
         )
         sums = self._reading.sums(state["offset"], state["scale"])

@@ -18,6 +18,9 @@ __all__ = ["TaskTransformedRidge"]
 class TaskTransformedRidge(IndirectRegressor):
     """The deconditional mean: task-transformed kernel ridge regression, or linear where a feature map is given.
 
+    The mean of the targets is subtracted before and added to predictions, so that f is drawn to it and not to zero;
+    Definition 4.4 of the paper does not do that (`regression.estimate` is the definition as it stands).
+
     Parameters:
         kernel_x, kernel_y: a kernel (kernel ridge) or a feature map such as ``features.Polynomial(2)`` (linear
             ridge); None is a Gaussian kernel with the spread of each column as lengthscale, categorical for labels.

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from decond.notebook import card, definitions, number
 from decond.parameters import Parametrized
 
@@ -17,18 +19,28 @@ class Shown:
     >>> from decond.estimators import DirectGP
     >>> from decond.kernels import RBF
     >>> gp = DirectGP(RBF(1.0), optimize=False).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0])
-    >>> gp.plot([0.0, 2.0]).ax_.get_xlabel()
+    >>> gp.plot().ax_.get_xlabel()
     'x'
     """
 
-    def plot(self, x: Any, z: Any = None, ax: Any = None, **options: Any) -> "FunctionDisplay":
+    def plot(self, x: Any = None, z: Any = None, ax: Any = None, **options: Any) -> "FunctionDisplay":
         """Draw what is predicted over the range of rows x: a panel for each column, with a band of error bars.
 
-        Short for `plotting.FunctionDisplay.from_estimator`, which takes the same options; returns the display.
+        Without x, over the range of the rows that the model was fitted on, if it keeps them. Short for
+        `plotting.FunctionDisplay.from_estimator`, which takes the same options; returns the display.
         """
         from decond.plotting import FunctionDisplay
 
-        return FunctionDisplay.from_estimator(self, x, z, ax=ax, **options)
+        check_is_fitted(self)
+        rows = self._rows_seen() if x is None else x
+        if rows is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} cannot tell over which x to draw. Give rows over whose range to draw: plot(x).")
+        return FunctionDisplay.from_estimator(self, rows, z, ax=ax, **options)
+
+    def _rows_seen(self) -> Any:
+        """Return the rows of x that the model was fitted on; None if it cannot tell them."""
+        return None
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram and, once fitted, what was learned."""

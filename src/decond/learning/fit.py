@@ -72,8 +72,9 @@ class FitResult:
 
     def _repr_html_(self) -> str:
         """Show what was learned as a table, for notebooks."""
+        edges = {path for names in self.on_bounds for path in names.split(" = ")}
         rows = [
-            [path, number(value), "on the edge of its range" if path in self.on_bounds else ""]
+            [path, number(value), "on the edge of its range" if path in edges else ""]
             for path, value in self.parameters.items()
         ]
         said = f"{self.status}: {self.message} Log evidence {self.log_evidence:.6g}, {self.evaluations} evaluations."

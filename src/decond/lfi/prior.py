@@ -80,6 +80,10 @@ class Prior:
             result[inside] = self._law.log_density(rows[inside])
         return result
 
+    def marginal(self, name: str) -> Any:
+        """Return the distribution of a parameter that is independent of the others; None if they have a joint one."""
+        return self._law.marginals[self.names.index(name)] if isinstance(self._law, _Independent) else None
+
     def contains(self, theta: Any) -> np.ndarray:
         """Return for each row whether it lies inside the support."""
         rows = np.atleast_2d(np.asarray(theta, dtype=np.float64))

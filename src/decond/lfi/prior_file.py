@@ -1,5 +1,6 @@
 """A prior in a TOML file: one table for each parameter."""
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ __all__ = ["read_prior"]
 
 EXAMPLE = '[rate]\ndistribution = "gamma"\na = 2.0\nscale = 1.0'
 RANGES = ("uniform", "loguniform")
+USUAL = ("norm", "uniform", "gamma", "beta", "expon", "lognorm", "loguniform", "halfnorm", "truncnorm", "t")
 
 
 def read_prior(path: Any) -> Prior:
@@ -26,8 +28,8 @@ def read_prior(path: Any) -> Prior:
     """
     path = Path(path)
     if not path.is_file():
-        found = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
-        raise FileNotFoundError(f"{found}. A prior is a TOML file such as:\n{EXAMPLE}")
+        found = f"{path} is a folder." if path.is_dir() else f"there is no file {path}{_near(path)}"
+        raise FileNotFoundError(f"{found} A prior is a TOML file such as:\n{EXAMPLE}")
     try:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -44,22 +46,50 @@ def _distribution(name: str, table: Any, path: Path) -> Any:
     kind = table["distribution"]
     found = getattr(stats, kind, None)
     if not isinstance(found, stats.rv_continuous):
+        known = [other for other in dir(stats) if isinstance(getattr(stats, other), stats.rv_continuous)]
+        meant = difflib.get_close_matches(kind.lower(), known, n=1, cutoff=0.85)
+        meant = meant or difflib.get_close_matches(kind.lower(), USUAL, n=1)
         raise ValueError(
-            f"{path}: {kind!r}, the distribution of {name!r}, is not a continuous distribution of scipy.stats. "
-            "Examples: norm, uniform, gamma, beta, lognorm, loguniform."
+            f"{path}: {kind!r}, the distribution of {name!r}, is not a continuous distribution of scipy.stats"
+            f"{_did_you_mean(meant)} Examples: {', '.join(USUAL[:7])}."
         )
     for key, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{path}: {key} of {name!r} is {value!r}; a number is needed.")
+    shapes = [shape.strip() for shape in (found.shapes or "").split(",") if shape.strip()]
+    _check_arguments(f"{path}: {name!r}", kind, arguments, shapes)
     if kind in RANGES and {"low", "high"} & set(arguments):
         arguments = _range(name, kind, arguments, path)
-    try:
-        frozen = found(**arguments)
-    except TypeError as error:
-        raise ValueError(f"{path}: {name!r} cannot be a {kind} with {arguments}: {error}") from None
+    frozen = found(**arguments)
     if not frozen.support()[0] < frozen.support()[1]:
         raise ValueError(f"{path}: {name!r} cannot be a {kind} with {arguments}; check the signs of its arguments.")
     return frozen
+
+
+def _check_arguments(whose: str, kind: str, arguments: dict[str, float], shapes: list[str]) -> None:
+    """Raise unless a distribution has the arguments that it needs, and no other."""
+    ends = ["low", "high"] if kind in RANGES else []
+    known = [*ends, *shapes, "loc", "scale"]
+    takes = f"{kind} takes {'low and high, or ' if ends else ''}{', '.join([*shapes, 'loc'])} and scale."
+    unknown = [key for key in arguments if key not in known]
+    if unknown:
+        meant = difflib.get_close_matches(unknown[0].lower(), known, n=1, cutoff=0.7)
+        raise ValueError(f"{whose} has {unknown[0]!r}, which {kind} does not take{_did_you_mean(meant)} {takes}")
+    missing = [] if set(ends) & set(arguments) else [shape for shape in shapes if shape not in arguments]
+    if missing:
+        words = " and ".join(repr(key) for key in (missing if set(shapes) & set(arguments) else ends or missing))
+        raise ValueError(f"{whose} lacks {words}, without which there is no {kind}. {takes}")
+
+
+def _did_you_mean(meant: list[str]) -> str:
+    return f"; did you mean {meant[0]!r}?" if meant else "."
+
+
+def _near(path: Path) -> str:
+    """Return what to say after the name of a missing file: the prior that was probably meant, if there is one."""
+    beside = sorted(found.stem for found in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+    meant = difflib.get_close_matches(path.stem, beside, n=1)
+    return _did_you_mean([f"{stem}.toml" for stem in meant])
 
 
 def _range(name: str, kind: str, arguments: dict[str, float], path: Path) -> dict[str, float]:

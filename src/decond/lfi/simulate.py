@@ -109,7 +109,7 @@ def simulate(
         with _progress_bar(progress, count) as show:
             _run(file, Work(simulator, summarize, batched, limit, entropy, label), count, n_jobs, show)
         simulations = file.simulations(label, count)
-    _report(simulations)
+    _report(simulations, label, file.path)
     return simulations
 
 
@@ -211,23 +211,29 @@ def _name(function: Any) -> str:
 # ---- what the user sees --------------------------------------------------------------------------------------
 
 
-def _report(simulations: Simulations) -> None:
+def _report(simulations: Simulations, label: str, path: str) -> None:
     """Say so if few simulations are valid; raise if none is."""
     share = simulations.n_valid / len(simulations)
     if share >= FEW:
         return
     reasons = "; ".join(f"{count} × {reason}" for reason, count in itertools.islice(simulations.failures.items(), 3))
     if simulations.n_valid == 0:
-        raise SimulationError(
-            f"all {len(simulations)} simulations failed: {reasons}. Mend the simulator, and use a new "
-            "store or its retry_failures()."
-        )
+        why = reasons if len(simulations.failures) > 1 else next(iter(simulations.failures))
+        raise SimulationError(f"all {len(simulations)} simulations failed: {why}. {_mend(label, path)}")
     warn(
         f"only {simulations.n_valid} of {len(simulations)} simulations are valid (P(valid) = {share:.2f} over these "
         f"parameters): {reasons}. Look at sims.failures; narrow the prior if it reaches where the simulator "
         "cannot go.",
         SimulationWarning,
     )
+
+
+def _mend(label: str, path: str) -> str:
+    """Return what to do when all simulations failed; a store in a file would give the same failures again."""
+    if path == ":memory:":
+        return "Mend the simulator."
+    again = f"SimulationStore({path!r}).retry_failures({'' if label == '0' else repr(label)})"
+    return f"Mend the simulator. The store keeps failures too: use a new one, or open them again with {again}."
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """What is published beside what comes out here: one row a number, with the reason where they differ.
 
->>> row = Row("figure3", "rmse: learned", 0.168, 0.1676)
+>>> row = Row("figure5", "peak density: DME", 0.168, 0.1676)
 >>> row.difference
 -0.0004
 >>> row.agrees
@@ -16,7 +16,7 @@ from typing import Any
 from decond.paper.figure4 import SLIPS
 from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES, PUBLISHED_RECOVERY
 
-__all__ = ["NOTES", "Row", "compare", "reasons", "write_comparison"]
+__all__ = ["NOTES", "Row", "compare", "reasons", "tabulated", "write_comparison"]
 
 OURS_ALONE = "Not in the paper."
 
@@ -27,7 +27,7 @@ NOTES = {
     "figure1": ["A drawing of how models are related, without numbers. The models are in decond.regression."],
     "figure2": ["A drawing of the task-transformed model, without numbers. It is decond.regression.TaskTransformed."],
     "figure3": [
-        "The published figure has curves and no numbers. Its numbers here were computed in plain NumPy from its data "
+        "The published figure has curves and no numbers. The reference was computed in plain NumPy from its data "
         "(the draws are known), without decond.",
     ],
     "figure4": ["The published figure has curves and no numbers.", *SLIPS],
@@ -53,18 +53,25 @@ class Row:
     ours: float | None
     why: str = ""
     """What a difference would come from."""
+    reference: float | None = None
+    """The number by other means, where none is published."""
+
+    @property
+    def other(self) -> float | None:
+        """What ours is compared with: the published number, or else the reference."""
+        return self.reference if self.published is None else self.published
 
     @property
     def difference(self) -> float | None:
-        """Ours minus published, to the digits that are published and one more."""
-        if self.published is None or self.ours is None:
+        """Ours minus the other, to the digits of that one and one more."""
+        if self.other is None or self.ours is None:
             return None
-        return round(self.ours - self.published, _decimals(self.published) + 1)
+        return round(self.ours - self.other, _decimals(self.other) + 1)
 
     @property
     def agrees(self) -> bool:
-        """Tell whether the difference is within one unit of the last published digit."""
-        return self.difference is not None and abs(self.difference) <= 10.0 ** -_decimals(self.published)
+        """Tell whether the difference is within one unit of the other's last digit."""
+        return self.difference is not None and abs(self.difference) <= 10.0 ** -_decimals(self.other)
 
     @property
     def reason(self) -> str:
@@ -72,18 +79,19 @@ class Row:
         return "" if self.agrees else self.why
 
     def texts(self) -> tuple[str, str, str]:
-        """Return published, ours and difference as they are printed: the published digits, and one more."""
-        if self.published is None:
+        """Return the other, ours and the difference as they are printed: the digits of the other, and one more."""
+        if self.other is None:
             return "–", f"{self.ours:.4g}", "–"
         if self.ours is None:
-            return repr(self.published), "–", "–"
-        digits = _decimals(self.published) + 1
-        return repr(self.published), f"{self.ours:.{digits}f}", f"{self.difference:+.{digits}f}"
+            return repr(self.other), "–", "–"
+        digits = _decimals(self.other) + 1
+        return repr(self.other), f"{self.ours:.{digits}f}", f"{self.difference:+.{digits}f}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row for a JSON file."""
-        values = {"figure": self.figure, "quantity": self.quantity, "published": self.published, "ours": self.ours}
-        return {**values, "difference": self.difference, "explanation": self.reason}
+        values = {"figure": self.figure, "quantity": self.quantity, "published": self.published}
+        values |= {} if self.reference is None else {"reference": self.reference}
+        return {**values, "ours": self.ours, "difference": self.difference, "explanation": self.reason}
 
 
 def compare(figure: str, numbers: dict[str, Any]) -> list[Row]:
@@ -95,6 +103,15 @@ def reasons(rows: list[Row]) -> dict[str, int]:
     """Return the reasons for differences, numbered in the order of the rows."""
     found = dict.fromkeys(row.reason for row in rows if row.reason)
     return {reason: number for number, reason in enumerate(found, 1)}
+
+
+def tabulated(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and cells of one figure's table; reasons are there by number, if there are any."""
+    found = reasons(rows)
+    other = "published" if all(row.reference is None for row in rows) else "reference"
+    headings = ["number", other, "ours", "difference", *(["why"] if found else [])]
+    cells = [[row.quantity, *row.texts(), str(found.get(row.reason, ""))][: len(headings)] for row in rows]
+    return headings, cells
 
 
 def write_comparison(folder: Path, rows: list[Row]) -> list[Path]:
@@ -113,7 +130,12 @@ def _figure3(numbers: dict[str, Any]) -> Iterable[Row]:
         for key, value in known.items():
             words = "coverage of two sd" if key == "coverage_2sd" else key.replace("_", " ")
             yield Row(
-                "figure3", f"{words}: {name}", value, ours[key], "The grid on which f is compared has 500 points."
+                "figure3",
+                f"{words}: {name}",
+                None,
+                ours[key],
+                "The grid on which f is compared has 500 points.",
+                reference=value,
             )
 
 
@@ -192,11 +214,9 @@ def _as_markdown(rows: list[Row]) -> str:
             continue
         lines += [f"## Figure {figure.removeprefix('figure')}", "", *(f"- {note}" for note in notes), ""]
         if shown:
-            found = reasons(shown)
-            lines += ["| | published | ours | difference | why |", "|---|---:|---:|---:|---:|"]
-            lines += [
-                f"| {' | '.join([row.quantity, *row.texts(), str(found.get(row.reason, ''))])} |" for row in shown
-            ]
-            lines += ["", *(f"{number}. {reason}" for reason, number in found.items())]
+            headings, cells = tabulated(shown)
+            lines += [f"| {' | '.join(headings)} |", f"|---|{'---:|' * (len(headings) - 1)}"]
+            lines += [f"| {' | '.join(line)} |" for line in cells]
+            lines += ["", *(f"{number}. {reason}" for reason, number in reasons(shown).items())]
             lines += ["", f"![Figure {figure.removeprefix('figure')}]({figure}.png)", ""]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from decond.plotting.figures import Display
-from decond.plotting.style import COLORS, title_panel
+from decond.plotting.style import COLORS, title_panel, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ class CoverageDisplay(Display):
         for name, values in self.shares.items():
             together = name == self.joint
             color = COLORS["density" if together else "posterior"]
-            words = self.joint if together else label
+            words = verbatim(self.joint) if together else label
             style: Any = {"marker": "s" if together else ".", "ms": 4, "ls": "--" if together else "-", "lw": 1.3}
             lines[name] = ax.plot(self.levels, values, color=color, alpha=0.8, label=words, **style)[0]
             label = label if together else None

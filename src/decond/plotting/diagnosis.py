@@ -7,6 +7,7 @@ import numpy as np
 
 from decond.plotting.figures import Display, make_figure
 from decond.plotting.pairs import PairsDisplay
+from decond.plotting.style import verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,8 +100,11 @@ def _write(ax: "Axes", title: str, sentences: Sequence[str], width: int = 60, mo
     if len(lines) > most:
         lines = [*lines[: most - 1], "…"]
     ax.set_axis_off()
-    top = ax.annotate("\n".join(head), (0.0, 1.0), xycoords="axes fraction", fontsize=14, weight="bold", va="top")
-    below: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 9, "va": "top"}
-    body = ax.annotate("\n".join(lines), (0.0, 1.0), (0.0, -22.0 * len(head)), linespacing=1.35, **below)
-    for text in (top, body):
+    top, body = (verbatim("\n".join(words)) for words in (head, lines))
+    at: Any = {"xycoords": "axes fraction", "va": "top"}
+    below: Any = {**at, "textcoords": "offset points", "fontsize": 9, "linespacing": 1.35}
+    for text in (
+        ax.annotate(top, (0.0, 1.0), fontsize=14, weight="bold", **at),
+        ax.annotate(body, (0.0, 1.0), (0.0, -22.0 * len(head)), **below),
+    ):
         text.set_in_layout(False)  # words may be long, and panels keep their size

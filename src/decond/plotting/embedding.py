@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from decond.plotting.figures import Display
-from decond.plotting.style import COLORS, plot_points
+from decond.plotting.style import COLORS, plot_points, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +127,7 @@ class EmbeddingDisplay(Display):
             if len(chosen):
                 self.weights_[name] = ax.bar(chosen, heights[chosen], color=COLORS[role], alpha=0.7)
         ax.axhline(0.0, color=COLORS["truth"], lw=0.8)
-        ax.set_xticks(range(len(totals)), list(totals), rotation=0 if len(totals) < 8 else 60)
+        ax.set_xticks(range(len(totals)), list(map(verbatim, totals)), rotation=0 if len(totals) < 8 else 60)
         ax.set(ylabel="total weight")
 
     def _name(self, k: int) -> str:

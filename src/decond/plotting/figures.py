@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Display", "new_figure"]
+__all__ = ["Display", "is_drawn_here", "new_figure"]
+
+MARK = {"Software": "decond"}
+"""What PNG files of displays say of their origin."""
 
 
 class Display:
@@ -44,7 +47,8 @@ class Display:
         """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        self.figure_.savefig(target, dpi=dpi)
+        marked = {"metadata": MARK} if target.suffix.lower() == ".png" else {}
+        self.figure_.savefig(target, dpi=dpi, **marked)
         if self._made_figure and "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close(self.figure_)
         return target
@@ -76,6 +80,21 @@ class Display:
         self.ax_ = self.axes_[0]
         self.figure_ = self.ax_.figure
         return self.axes_
+
+
+def is_drawn_here(path: Path) -> bool:
+    """Tell whether a file is a PNG that a display wrote.
+
+    >>> import tempfile
+    >>> from decond.plotting import FunctionDisplay
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     is_drawn_here(FunctionDisplay.from_predictions([0, 1], [2, 3]).save(f"{folder}/line.png"))
+    True
+    """
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b"\0".join(word.encode() for word in next(iter(MARK.items()))) in file.read(500)
 
 
 def new_figure(count: int, size: tuple[float, float] | None = None) -> "tuple[Figure, list[Axes]]":

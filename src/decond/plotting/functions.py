@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from decond.plotting.figures import Display
-from decond.plotting.style import BAND_ALPHA, COLORS, plot_line, plot_points
+from decond.plotting.style import BAND_ALPHA, COLORS, plot_line, plot_points, verbatim
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,10 @@ class FunctionDisplay(Display):
     def __init__(
         self, curves: Sequence[Curve], *, rows: Sequence[Any] | None = None, z: Any = None, target_name: str = "z"
     ) -> None:
-        self.curves, self.rows, self.z, self.target_name = list(curves), rows, z, target_name
+        self.curves, self.rows, self.target_name = list(curves), rows, target_name
+        self.z = None if z is None else np.asarray(z)
+        if self.z is not None and rows is not None and self.z.shape != (len(rows[0]),):
+            raise ValueError(f"z has shape {self.z.shape} but x has {len(rows[0])} rows; give one value for each.")
 
     @classmethod
     def from_estimator(
@@ -78,7 +81,7 @@ class FunctionDisplay(Display):
         Any regressor will do; a band is there if its `predict` takes ``return_std=True``. `z` has a value for each
         row, where there is one, and is drawn if x has a single column. At most six columns are drawn unless `columns`
         names them; columns of text are held at their most frequent value. `target` is the number of the target column
-        where there are several; `options` are those of `plot`.
+        where there are several, also of z; `options` are those of `plot`.
 
         >>> import pandas as pd
         >>> from decond.estimators import DirectGP
@@ -90,6 +93,7 @@ class FunctionDisplay(Display):
         ['wind', 'height']
         """
         frame, as_given = _frame(estimator, x)
+        dots = None if z is None else _one_target(z, target, len(frame))
         names = _drawn(frame, columns)
         curves = []
         for name in names:
@@ -98,7 +102,7 @@ class FunctionDisplay(Display):
             curves.append(Curve(str(name), rows_along[name].to_numpy(), mean, std))
         single = frame.shape[1] == 1
         rows = [frame[name].to_numpy() for name in names]
-        return cls(curves, rows=rows, z=z if single else None, target_name=target_name).plot(ax, **options)
+        return cls(curves, rows=rows, z=dots if single else None, target_name=target_name).plot(ax, **options)
 
     @classmethod
     def from_predictions(
@@ -159,9 +163,9 @@ class FunctionDisplay(Display):
                 self.bands_.append(panel.fill_between(curve.x, curve.mean - half, curve.mean + half, **band))
             line = {"color": color, **(line_kwargs or {})}
             self.lines_.append(plot_line(panel, curve.x, curve.mean, "model", words, **line))
-            panel.set_xlabel(curve.name)
+            panel.set_xlabel(verbatim(curve.name))
         self.line_, self.band_ = self.lines_[0], self.bands_[0] if self.bands_ else None
-        axes[0].set_ylabel(self.target_name)
+        axes[0].set_ylabel(verbatim(self.target_name))
         axes[0].legend(frameon=False, fontsize=9)
         if count > 1 and ax is None:
             self.figure_.suptitle("each column alone, the others at their median", fontsize=10)
@@ -174,7 +178,7 @@ class FunctionDisplay(Display):
         step = -(-len(self.rows[j]) // MAX_DOTS)
         at = np.asarray(self.rows[j])[::step]
         if self.z is not None:
-            self.points_ = plot_points(ax, at, np.asarray(self.z)[::step], label="data", **(options or {}))
+            self.points_ = plot_points(ax, at, self.z[::step], label="data", **(options or {}))
         ticks = {"marker": "|", "markersize": 9, "transform": ax.get_xaxis_transform()}
         plot_points(ax, at, np.zeros(len(at)), **ticks)
 
@@ -231,10 +235,24 @@ def predicted(estimator: Any, rows: Any, target: int | None) -> tuple[np.ndarray
         mean, std = estimator.predict(rows, return_std=True)
     else:
         mean = estimator.predict(rows)
-    if np.ndim(mean) == 1:
-        return np.asarray(mean), None if std is None else np.asarray(std)
-    count = np.shape(mean)[1]
+    return _column(mean, target), None if std is None else _column(std, target)
+
+
+def _one_target(z: Any, target: int | None, count: int) -> np.ndarray:
+    """Return the values of one target column, one for each row of x."""
+    values = np.asarray(z)
+    if values.ndim not in (1, 2) or len(values) != count:
+        raise ValueError(f"z has shape {values.shape} but x has {count} rows; give one value for each.")
+    return _column(values, target)
+
+
+def _column(values: Any, target: int | None) -> np.ndarray:
+    """Return one column of a table, or the values themselves where there is only one target."""
+    values = np.asarray(values)
+    if values.ndim == 1:
+        return values
+    count = values.shape[1]
     chosen = 0 if target is None and count == 1 else target
     if chosen is None or not 0 <= chosen < count:
         raise ValueError(f"target is {target}, and there are {count} target columns; give a number from 0 on.")
-    return np.asarray(mean)[:, chosen], None if std is None else np.asarray(std)[:, chosen]
+    return np.asarray(values[:, chosen])

@@ -7,7 +7,7 @@ import numpy as np
 
 from decond.plotting.densities import joint_density, marginal_density, span_of
 from decond.plotting.figures import Display
-from decond.plotting.style import COLORS, few_ticks
+from decond.plotting.style import COLORS, few_ticks, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,11 +127,11 @@ def _label(ax: "Axes", i: int, j: int, names: Sequence[str], size: float) -> Non
     """Label the left column and the bottom row only."""
     few_ticks(ax, size - 1.0, "x" if i == j else "xy", 5 if len(names) < 4 else 3)
     if i == len(names) - 1:
-        ax.set_xlabel(names[j], fontsize=size)
+        ax.set_xlabel(verbatim(names[j]), fontsize=size)
         ax.tick_params(axis="x", labelrotation=45.0 if len(names) > 3 else 0.0)
     else:
         ax.tick_params(labelbottom=False)
     if j == 0 and i > 0:
-        ax.set_ylabel(names[i], fontsize=size)
+        ax.set_ylabel(verbatim(names[i]), fontsize=size)
     elif i != j:
         ax.tick_params(labelleft=False)

@@ -8,7 +8,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "few_ticks", "plot_band", "plot_line", "plot_points", "styled", "title_panel"]
+__all__ = ["COLORS", "few_ticks", "plot_band", "plot_line", "plot_points", "styled", "title_panel", "verbatim"]
 
 COLORS = {
     "truth": "#000000",
@@ -55,10 +55,19 @@ def styled(defaults: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict
     return {**defaults, **normalize_kwargs(dict(given or {}), Line2D)}
 
 
+def verbatim(words: Any) -> str:
+    r"""Return a name so that matplotlib writes it as it is: what stands between two dollar signs is no formula.
+
+    >>> print(verbatim("cost_$_a_$^"), verbatim("wind"))
+    cost_\$_a_\$^ wind
+    """
+    return str(words).replace("$", r"\$")
+
+
 def title_panel(ax: "Axes", name: str, note: str = "") -> None:
     """Write a name above the left end of a panel, and a few smaller words above its right end."""
-    ax.set_title(name, fontsize=9, loc="left", pad=3)
-    ax.set_title(note, fontsize=7, loc="right", pad=3, color="#555555")
+    ax.set_title(verbatim(name), fontsize=9, loc="left", pad=3)
+    ax.set_title(verbatim(note), fontsize=7, loc="right", pad=3, color="#555555")
 
 
 def few_ticks(ax: "Axes", size: float, axis: str = "x", most: int = 3) -> None:

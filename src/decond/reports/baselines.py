@@ -9,7 +9,7 @@ from decond.estimators import CascadeGP, EcologicalGP, ImputeGP
 from decond.linalg import NotPositiveDefiniteError
 from decond.reports.fitted_data import FittedData
 
-__all__ = ["naive_baselines"]
+__all__ = ["EXPLAINED", "naive_baselines"]
 
 MAX_ROWS = 1000
 """Rows of each table that baselines see at most: they are there to compare with, and must not take long."""
@@ -19,6 +19,14 @@ BASELINES = {
     "impute z, then regress": ImputeGP,
     "regression on E[x | y]": EcologicalGP,
 }
+
+EXPLAINED = {
+    "cascade: x to y to z": "Two regressions in a chain: the mediator or group y from x, then z from that y.",
+    "impute z, then regress": "Each row of x is given the z that its mediator or group suggests; then z is learned "
+    "from x as if it had been observed.",
+    "regression on E[x | y]": "A regression of each target on E[x | y], the mean of x at its mediator or group.",
+}
+"""What the baselines do."""
 
 
 def naive_baselines(data: FittedData, seed: int = 0) -> tuple[dict[str, Any], list[str]]:

@@ -1,20 +1,21 @@
 """Checks with a state and a sentence, and the verdict that they come to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from decond.lfi.diagnostics.words import percent
-from decond.reports.document import number
+from decond.lfi.diagnostics.words import listed, percent
+from decond.notebook import number
+from decond.reports.edges import edges
 from decond.reports.fitted_data import FittedData
 from decond.reports.function import predictions
 
 __all__ = ["Check", "fit_checks", "verdict"]
 
-HELPED, HELPED_LITTLE = 2.0, 1.0
-"""Resolutions from which deconditioning is said to have helped, and to have helped a little."""
+HELPED, HELPED_SOMEWHAT = 3.0, 1.0
+"""Resolutions from which deconditioning is said to have helped, and to have helped somewhat."""
 
 LEVEL = 0.95
 """Level of the intervals whose coverage is checked."""
@@ -25,8 +26,9 @@ FEWEST = 20
 SURE = 0.01
 """Chance of a false alarm of the test of coverage."""
 
-WIDE = 0.7
-"""Standardized errors below this are too small: the error bars are wider than they need be."""
+WIDE, FAR = 0.7, 1.5
+"""Standardized errors below the first are too small: error bars are wider than they need be. Above the second some
+targets lie far outside, however many lie inside."""
 
 SLACK = 0.02
 """Coverage that may be missing however many targets there are."""
@@ -34,7 +36,11 @@ SLACK = 0.02
 MAX_LEFT_OUT = 3000
 """Targets up to which each is left out once."""
 
-QUESTION_BARS = "Do the error bars hold?"
+ROWS_PER_POINT = 10
+"""Rows for each inducing point from which on a row changes its own prediction but little."""
+
+QUESTION_BARS = "Do the error bars of targets hold?"
+LEFT_OUT = "where each was left out"
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,9 @@ def verdict(checks: Sequence[Check], otherwise: str) -> tuple[str, str]:
     for state, opening in (("bad", "Use with care: "), ("doubt", "Look twice: ")):
         if any(check.state == state for check in checks):
             found = [check.finding for check in checks if check.state in ("bad", "doubt") and check.finding]
-            return state, f"{opening}{_listed(found)}."
+            return state, f"{opening}{_joined(found)}."
     good, unknown = ([c.finding for c in checks if c.state == state and c.finding] for state in ("good", "open"))
-    text = ", but ".join(filter(None, [_listed(good) or otherwise, _listed(unknown)]))
+    text = ", but ".join(filter(None, [_joined(good) or otherwise, _joined(unknown)]))
     return "open" if unknown else "good", f"{text[:1].upper()}{text[1:]}."
 
 
@@ -69,8 +75,8 @@ def fit_checks(estimator: Any, data: FittedData) -> list[Check]:
     """Return what can be checked of a fitted estimator without further data."""
     return [
         *_resolution(estimator, data.kind),
-        *(_left_out(estimator) if hasattr(estimator, "leave_one_out") else _rows_inside(estimator, data)),
-        *_bounds(getattr(estimator, "fit_result_", None)),
+        _left_out(estimator, data) if hasattr(estimator, "leave_one_out") else _rows_inside(estimator, data),
+        *_bounds(getattr(estimator, "fit_result_", None), data.z),
         *_search(getattr(estimator, "fit_result_", None)),
     ]
 
@@ -78,87 +84,107 @@ def fit_checks(estimator: Any, data: FittedData) -> list[Check]:
 def _resolution(estimator: Any, kind: str) -> list[Check]:
     if kind not in ("groups", "pairs") or not hasattr(estimator, "resolution"):
         return []
+    question, what = "Did deconditioning help?", "group" if kind == "groups" else "value of the mediator"
     try:
         value = estimator.resolution()
-    except ValueError:
-        return []
-    question, what = "Did deconditioning help?", "group" if kind == "groups" else "value of the mediator"
+    except ValueError as error:
+        return [Check(question, "open", "whether deconditioning helped is not known", f"Not checked: {error}")]
     meaning = f"Within one {what} the function varies by {number(value, 2)} of its error bars"
+    tells = f"{meaning}: it tells apart rows of the same {what}"
+    if value >= HELPED_SOMEWHAT and _is_plain(estimator):
+        said = f"{meaning}. That may be too much: plain error bars can be too narrow, and this counts in their units."
+        return [Check(question, "open", "", said)]
     if value >= HELPED:
-        return [Check(question, "good", "deconditioning helped", f"{meaning}: it tells apart rows that share one.")]
-    if value >= HELPED_LITTLE:
-        said = f"{meaning}: it hardly tells apart rows that share one."
-        return [Check(question, "doubt", "deconditioning helped little", said)]
+        return [Check(question, "good", "deconditioning helped", f"{tells}.")]
+    if value >= HELPED_SOMEWHAT:
+        better = "smaller groups" if kind == "groups" else "a mediator that tells more of x"
+        said = f"{tells}, though not sharply. More rows and targets, or {better}, would sharpen it."
+        return [Check(question, "good", "deconditioning helped somewhat", said)]
     said = f"{meaning}: it says no more than the targets do. A regression on E[x | y] does as well."
     return [Check(question, "doubt", "deconditioning did not help", said)]
 
 
-def _left_out(estimator: Any) -> list[Check]:
-    """Compare each target with its prediction from the others."""
-    z = np.asarray(estimator.ensemble_.z) * estimator.scale_ + estimator.offset_
-    if len(z) > MAX_LEFT_OUT:
-        said = f"Not checked: there are {len(z):,} targets, and each would have to be left out once."
-        return [Check(QUESTION_BARS, "open", "the error bars were not checked", said)]
-    mean, deviation = estimator.leave_one_out()
-    return [_bars((z - mean) / deviation, "was predicted from the others", "on targets that were left out")]
+def _left_out(estimator: Any, data: FittedData) -> Check:
+    """Compare each target with its prediction from the others; of labels, the mean of their targets."""
+    count = len(estimator.ensemble_.z)
+    if count > MAX_LEFT_OUT:
+        said = f"Not checked: there are {count:,} targets, and each would have to be left out once."
+        return Check(QUESTION_BARS, "open", "the error bars were not checked", said)
+    of_labels = data.kind == "pairs" and count < len(data.z)
+    errors = np.ravel(estimator.standardized_residuals())
+    found = _bars(errors, "distinct label" if of_labels else "target", "predicted from the others", LEFT_OUT)
+    return _with_limits(found, data.kind) if _is_plain(estimator) else found
 
 
-def _rows_inside(estimator: Any, data: FittedData) -> list[Check]:
+def _is_plain(estimator: Any) -> bool:
+    return getattr(estimator, "uncertainty", None) == "plain"
+
+
+def _with_limits(found: Check, kind: str) -> Check:
+    """Return a check of plain error bars: what they leave out keeps them from being called good."""
+    unknown = {"pairs": "of x given y and of", "groups": "of x within a group and of"}.get(kind, "of")
+    finding = f"plain error bars leave out what is not known {unknown} hyperparameters"
+    said = f'{found.sentence} {finding[:1].upper()}{finding[1:]}: use uncertainty="honest".'
+    if found.state == "good":
+        return replace(found, state="open", finding=finding, sentence=said)
+    return replace(found, sentence=said)
+
+
+def _rows_inside(estimator: Any, data: FittedData) -> Check:
     """Compare the targets of rows with predictions from all rows, where leaving one out changes next to nothing."""
-    if data.kind != "rows" or getattr(estimator, "prediction", "targets") != "targets":
+    finding, points = "the error bars were not checked", len(getattr(estimator, "inducing_", ()))
+    if data.kind != "rows" or not points or estimator.prediction != "targets":
         said = f"Not checked: {type(estimator).__name__} cannot leave out single targets."
-        return [Check(QUESTION_BARS, "open", "the error bars were not checked", said)]
+        return Check(QUESTION_BARS, "open", finding, said)
+    if data.n_rows < ROWS_PER_POINT * points:
+        said = (
+            f"Not checked: it has learned from these rows, and {data.n_rows:,} for {points:,} inducing points "
+            f"are too few to judge it by. At {ROWS_PER_POINT * points:,} rows it would be checked."
+        )
+        return Check(QUESTION_BARS, "open", finding, said)
     mean, std = predictions(estimator, data.x)
     deviation = np.hypot(0.0 if std is None else std, estimator.noise_ * estimator.scale_)
-    return [
-        _bars(
-            (data.z - mean) / deviation,
-            "was compared with the prediction, its own row among the data",
-            "on the rows read",
-        )
-    ]
+    how = "compared with the prediction, its own row among the data"
+    return _bars((data.z - mean) / deviation, "target", how, "on the rows read")
 
 
-def _bars(errors: np.ndarray, how: str, where: str) -> Check:
+def _bars(errors: np.ndarray, unit: str, how: str, where: str) -> Check:
     """Judge errors in units of their error bars: how many are inside an interval, and how large they are."""
     from scipy.stats import binomtest, norm
 
     inside = np.abs(errors) <= norm.ppf((1.0 + LEVEL) / 2.0)
     typical = float(np.sqrt(np.mean(errors**2)))
     if len(errors) < FEWEST:
-        few = f"There are only {len(errors)} targets, too few to tell."
-        return Check(QUESTION_BARS, "doubt", "there are too few targets to judge the error bars", few)
+        few = f"There are only {len(errors)} {unit}s, too few to tell."
+        return Check(QUESTION_BARS, "doubt", f"there are too few {unit}s to judge the error bars", few)
     said = (
-        f"Each target {how}: {percent(np.mean(inside))} of {len(errors):,} lie inside their {percent(LEVEL)} "
+        f"Each {unit} was {how}: {percent(np.mean(inside))} of {len(errors):,} lie inside their {percent(LEVEL)} "
         f"interval, and errors are {number(typical, 2)} times what the error bars say. This judges targets, and "
         "the function only through them."
     )
     narrow = binomtest(int(inside.sum()), len(errors), LEVEL).pvalue < SURE and np.mean(inside) < LEVEL - SLACK
     if narrow:
         return Check(QUESTION_BARS, "bad", "the error bars of targets are too narrow", said)
+    if typical > FAR:
+        return Check(QUESTION_BARS, "doubt", "some targets lie far outside their error bars", said)
     if typical < WIDE:
-        return Check(QUESTION_BARS, "doubt", "the error bars of targets are wider than need be", said)
-    return Check(QUESTION_BARS, "good", f"the error bars hold {where}", said)
+        finding = "the error bars of targets are wider than need be, which tells nothing about those of the function"
+        return Check(QUESTION_BARS, "open", finding, said)
+    return Check(QUESTION_BARS, "good", f"the error bars of targets hold {where}", said)
 
 
-def _bounds(result: Any) -> list[Check]:
+def _bounds(result: Any, targets: np.ndarray) -> list[Check]:
     if result is None:
         return []
-    question = "Is the optimum inside the range that was searched?"
-    if not result.on_bounds:
+    question, found = "Is the optimum inside the range that was searched?", edges(result, targets)
+    if not found:
         return [Check(question, "good", "", "Every learned number lies inside its range.")]
-    names = sorted({edge_name(name) for name in result.on_bounds})
-    doubtful = [name for name in names if "noise" not in name]
-    words = _on_edge(doubtful or names)
-    if not doubtful:
-        return [Check(question, "good", "", f"The learned {words}, as a noise well may that is next to nothing.")]
-    said = f"The learned {words}: these data say little about it. Trust the error bars less."
-    return [Check(question, "doubt", f"the {words}", said)]
-
-
-def _on_edge(names: Sequence[str]) -> str:
+    said = " ".join(f"{edge.sentence[:1].upper()}{edge.sentence[1:]}" for edge in found)
+    names = [edge.name for edge in found if not edge.harmless]
+    if not names:
+        return [Check(question, "good", "", said)]
     verb = "sits on the edge of its range" if len(names) == 1 else "sit on the edge of their ranges"
-    return f"{_listed(names)} {verb}"
+    return [Check(question, "doubt", f"the learned {listed(names)} {verb}", said)]
 
 
 def _search(result: Any) -> list[Check]:
@@ -173,14 +199,6 @@ def _search(result: Any) -> list[Check]:
     return [Check("Did the search end well?", "doubt" if stopped else "good", finding, sentence)]
 
 
-def edge_name(name: str) -> str:
-    """Return the plain name of a parameter from how a `FitResult` lists it among those on an edge.
-
-    >>> edge_name("prior.kernel.lengthscale [0]"), edge_name("observation.mediator_noise")
-    ('lengthscale', 'mediator noise')
-    """
-    return name.partition(" ")[0].rpartition(".")[2].partition("[")[0].replace("_", " ")
-
-
-def _listed(phrases: Sequence[str]) -> str:
-    return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}" if phrases else ""
+def _joined(findings: Sequence[str]) -> str:
+    """Return all findings as one sentence's worth: none of them may be left out."""
+    return f"{', '.join(findings[:-1])} and {findings[-1]}" if len(findings) > 1 else "".join(findings)

@@ -8,13 +8,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from decond.notebook import MOST_DIGITS, number
+
 __all__ = ["Report", "rendered"]
 
 DIGITS = 7
-"""Significant digits of the numbers that charts are drawn from."""
+"""Digits of the numbers that charts are drawn from, counted from the first that changes along a curve."""
 
 SIGNS = {"good": "✓", "open": "?", "doubt": "!", "bad": "✗"}
-STATE_WORDS = {"good": "fine", "open": "not checked", "doubt": "look twice", "bad": "something is wrong"}
+STATE_WORDS = {"good": "fine", "open": "left open", "doubt": "look twice", "bad": "something is wrong"}
 """How the states of checks are shown, and read aloud."""
 
 
@@ -53,7 +57,7 @@ def rendered(template: str, **values: Any) -> str:
 def embedded(data: Any) -> Any:
     r"""Return data as JSON that may stand inside a script element, whatever texts it holds.
 
-    Numbers are rounded, and those that JSON does not have become null.
+    Columns of arrays are rounded to what can be seen, and numbers that JSON does not have become null.
 
     >>> print(embedded({"</script>": [0.1 + 0.2, float("nan")], "line": "a\u2028b"}))
     {"\u003c/script\u003e":[0.3,null],"line":"a\u2028b"}
@@ -66,25 +70,11 @@ def embedded(data: Any) -> Any:
     return Markup(text)
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """Return a number as people write it: four digits, and no exponent where it is of ordinary size.
-
-    >>> number(1234567.0), number(0.012346), number(1200.0), number(3.2e-7), number(float("nan"))
-    ('1.235e+06', '0.01235', '1200', '3.2e-07', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0.0:
-        return "0"
-    size = math.floor(math.log10(abs(value)))
-    if not -4 <= size < 6:
-        return f"{value:.{digits}g}"
-    text = f"{value:.{max(0, digits - 1 - size)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def _plain(data: Any) -> Any:
     """Return nested lists and dictionaries of plain numbers and texts."""
+    if isinstance(data, np.ndarray) and data.ndim and data.size and data.dtype.kind == "f":
+        columns = data.reshape(len(data), -1).T
+        return np.stack([_rounded(column) for column in columns], axis=-1).reshape(data.shape).tolist()
     if hasattr(data, "tolist"):
         data = data.tolist()
     if isinstance(data, dict):
@@ -92,8 +82,20 @@ def _plain(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_plain(value) for value in data]
     if isinstance(data, float):
-        return float(f"{data:.{DIGITS}g}") if math.isfinite(data) else None
+        return float(f"{data:.{MOST_DIGITS}g}") if math.isfinite(data) else None
     return data
+
+
+def _rounded(column: np.ndarray) -> np.ndarray:
+    """Return a column as objects, with digits enough for its own range: times need more than their size tells."""
+    finite = column[np.isfinite(column)]
+    digits = MOST_DIGITS
+    half = float(finite.max() / 2.0 - finite.min() / 2.0) if len(finite) else 0.0  # the range itself may overflow
+    if half > 0.0:
+        beyond = math.log10(float(np.abs(finite).max()) / half)
+        digits = min(MOST_DIGITS, DIGITS + max(0, math.ceil(beyond)))
+    values = [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in column.tolist()]
+    return np.array([*values, None], dtype=object)[:-1]
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from decond.notebook import number
 from decond.reports.baselines import naive_baselines
 from decond.reports.checks import fit_checks, verdict
-from decond.reports.document import Report, number, rendered
+from decond.reports.document import Report, rendered
 from decond.reports.environment import made_on, versions
 from decond.reports.fitted_data import FittedData, fitted_data
 from decond.reports.function import MAX_CHARTS, function_charts
@@ -58,15 +59,9 @@ def fit_report(
     """
     seen, units = fitted_data(estimator, data, target), dict(units or {})
     title = title or f"{seen.target} as a function of {', '.join(seen.x.columns)}"
-    more: list[str] = []
-    if baselines is None:
-        baselines, more = naive_baselines(seen, int(getattr(estimator, "seed", 0) or 0))
-    charts = function_charts(estimator, seen, baselines, lines or {}, units)
+    charts, more = _charts(estimator, seen, baselines, lines or {}, units)
     checks = fit_checks(estimator, seen)
     state, sentence = verdict(checks, f"learned from {seen.words}")
-    hidden = len(seen.x.columns) - len(charts)
-    if hidden > 0:
-        more.append(f"{hidden} of {len(seen.x.columns)} columns are not drawn: labels, and those after {MAX_CHARTS}.")
     html = rendered(
         "fit.html",
         kind="decond · report of a fit",
@@ -93,6 +88,25 @@ def fit_report(
     return Report(title, sentence, html)
 
 
+def _charts(
+    estimator: Any,
+    seen: FittedData,
+    baselines: Mapping[str, Any] | None,
+    lines: Mapping[str, tuple[Any, Any]],
+    units: Mapping[str, str],
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the charts of the function, and notes about what they leave out."""
+    notes: list[str] = []
+    if baselines is None:
+        baselines, notes = naive_baselines(seen, int(getattr(estimator, "seed", 0) or 0))
+    charts = function_charts(estimator, seen, baselines, lines, units)
+    columns = len(seen.x.columns)
+    if columns > len(charts):
+        hidden = columns - len(charts)
+        notes.append(f"{hidden} of {columns} columns are not drawn: labels, and those after {MAX_CHARTS}.")
+    return charts, notes
+
+
 def _learned(estimator: Any, seen: FittedData, units: Mapping[str, str]) -> Any:
     """Return the learned numbers with a sentence each."""
     result = getattr(estimator, "fit_result_", None)
@@ -115,13 +129,15 @@ def _settings(estimator: Any) -> str:
     return " ".join(repr(estimator).split())
 
 
-def _values(chart: dict[str, Any]) -> list[dict[str, Any]]:
+def _values(chart: dict[str, Any]) -> list[dict[str, str]]:
     """Return some points of the learned function, with its band where there is one."""
     by_key = {series["key"]: series for series in chart["series"]}
     line, band = by_key["model"], by_key.get("band")
-    rows = range(0, len(line["x"]), TABLE_STEP)
-    ends = [(None, None) if band is None else (band["low"][i], band["high"][i]) for i in rows]
+    columns = {"x": line["x"], "mean": line["y"]}
+    if band is not None:
+        columns |= {"low": band["low"], "high": band["high"]}
+    spans = {name: float(np.ptp(values)) for name, values in columns.items()}
     return [
-        {"x": line["x"][i], "mean": line["y"][i], "low": low, "high": high}
-        for i, (low, high) in zip(rows, ends, strict=True)
+        {"low": "–", "high": "–"} | {name: number(columns[name][i], span=spans[name]) for name in columns}
+        for i in range(0, len(line["x"]), TABLE_STEP)
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decond.reports.document import number
+from decond.notebook import number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,13 +84,50 @@ def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = No
         )
     x = _frame(first, "x", getattr(estimator, "feature_names_in_", None))
     z, called = _targets(data[name])
-    kind, mediator, mediator_task = _linked(data, len(x))
+    kind, mediator, mediator_task = _linked(data)
+    _check_lengths(data, kind, x, z, mediator, mediator_task)
     seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
     rows = len(x) if seen is None or kind != "rows" else int(seen)
     return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, rows)
 
 
-def _linked(data: Mapping[str, Any], n: int) -> "tuple[str, pd.DataFrame | None, pd.DataFrame | None]":
+def _check_lengths(
+    data: Mapping[str, Any],
+    kind: str,
+    x: "pd.DataFrame",
+    z: np.ndarray,
+    mediator: "pd.DataFrame | None",
+    mediator_task: "pd.DataFrame | None",
+) -> None:
+    """Raise if parts of the data that belong together are not equally long."""
+    called, target = (next(name for name in names if data.get(name) is not None) for names in (INPUTS, TARGETS))
+    pairs: list[tuple[str, int, str, int]] = []
+    if kind == "rows":
+        pairs = [(called, len(x), target, len(z))]
+    elif kind == "weights" and np.ndim(data["transformation"]) == 2:
+        rows, columns = np.shape(data["transformation"])
+        pairs = [(called, len(x), "transformation", rows), ("the columns of transformation", columns, target, len(z))]
+    elif mediator is not None and mediator_task is not None:
+        first, second = _mediators(data)
+        pairs = [(called, len(x), first, len(mediator)), (second, len(mediator_task), target, len(z))]
+    for one, count, other, there in pairs:
+        if count != there:
+            raise ValueError(
+                f"{one} has length {count:,} and {other} has {there:,}, but they belong together row by row. Give "
+                "the same data that the model was fitted on."
+            )
+
+
+def _mediators(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what the mediators of rows and of targets are called among the arguments."""
+    if "groups" in data:
+        return "groups", "the distinct groups"
+    if "y_task" in data:
+        return "y", "y_task"
+    return "instrument", "instrument" if data.get("instrument_of_outcome") is None else "instrument_of_outcome"
+
+
+def _linked(data: Mapping[str, Any]) -> "tuple[str, pd.DataFrame | None, pd.DataFrame | None]":
     """Return the kind of data, and the mediator of rows and targets."""
     if "groups" in data:
         groups = _frame(data["groups"], "group")
@@ -148,4 +185,5 @@ def _line(name: str, role: str, column: "pd.Series", rows: int) -> dict[str, str
     if column.dtype.kind not in "biuf" or role.startswith("group"):
         return {**line, "range": f"{column.nunique():,} labels", "middle": ""}
     low, middle, high = (float(value) for value in (column.min(), column.median(), column.max()))
-    return {**line, "range": f"{number(low)} to {number(high)}", "middle": number(middle)}
+    shown = [number(value, span=high - low) for value in (low, middle, high)]
+    return {**line, "range": f"{shown[0]} to {shown[2]}", "middle": shown[1]}

@@ -7,6 +7,7 @@ import numpy as np
 
 from decond.plotting import COLORS
 from decond.plotting.functions import along, predicted
+from decond.reports.baselines import EXPLAINED
 from decond.reports.fitted_data import FittedData
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ WIDTH = 2.0
 
 BASELINE_COLORS = (COLORS["cascade"], COLORS["impute"], COLORS["density"], COLORS["initial"])
 LINE_COLORS = (COLORS["truth"], COLORS["band"])
+MEAN_OF_X = "E[x | y] is the mean of x where the mediator is y. Each target is drawn at that of its own y."
+"""What the place of a target means that belongs to no single x."""
+
 SUM_TO_ONE = 0.3
 """Columns of M whose sums are on average this close to one are averages."""
 
@@ -83,7 +87,9 @@ def _model(estimator: Any, at: "pd.DataFrame", line: np.ndarray) -> list[dict[st
 def _baseline(j: int, label: str, model: Any, at: "pd.DataFrame", line: np.ndarray) -> dict[str, Any]:
     mean, _ = predictions(model, at)
     color = BASELINE_COLORS[j % len(BASELINE_COLORS)]
-    return {"key": f"baseline{j}", "label": label, "kind": "line", "color": color, "dash": True, "x": line, "y": mean}
+    drawn = {"key": f"baseline{j}", "label": label, "kind": "line", "color": color, "dash": True}
+    note = {"note": EXPLAINED[label]} if label in EXPLAINED else {}
+    return {**drawn, **note, "x": line, "y": mean}
 
 
 def _line(j: int, label: str, x: Any, z: Any) -> dict[str, Any]:
@@ -115,6 +121,8 @@ def _dots(estimator: Any, data: FittedData, name: str) -> list[dict[str, Any]]:
             return []
         x, z = found
         label = "targets, at the mean x of their group" if data.kind == "groups" else "targets, at E[x | y]"
+        if data.kind != "groups":
+            dots["note"] = MEAN_OF_X
     return [{**dots, "label": label, "x": _thinned(x, MAX_DOTS), "y": _thinned(z, MAX_DOTS)}]
 
 

@@ -1,13 +1,14 @@
 """Learned hyperparameters in words and in the user's units."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from decond.kernels import Categorical, Columns, Linear
-from decond.reports.document import number
+from decond.kernels import Categorical, Columns, Linear, Polynomial, White
+from decond.notebook import number
 
 __all__ = ["Hyperparameter", "Names", "hyperparameters"]
 
@@ -18,8 +19,8 @@ NOISES = {
 }
 """Names of noises, and sentences about them."""
 
-FLAT = 2.0
-"""A lengthscale longer than this many times the range of its column leaves the function almost unchanged."""
+STRAIGHT = 1.0
+"""A lengthscale longer than this many times the range of its column leaves the function nearly straight there."""
 
 
 @dataclass(frozen=True)
@@ -57,28 +58,61 @@ def hyperparameters(result: Any, names: Names) -> list[Hyperparameter]:
     >>> [item.name for item in found][:2]
     ['smooth variation of power (sd)', 'linear trend of power (sd)']
     """
-    found: dict[str, Hyperparameter] = {}
+    found: list[Hyperparameter] = []
     for path, value in result.parameters.items():
-        for item in _in_words(path, value, result.model, names):
-            found[item.name] = item
-    return list(found.values())
+        place = _placed(path.rpartition(".")[0], result.model, names)
+        found += _in_words(path.rpartition(".")[2], value, place, names)
+    return _numbered(found)
 
 
-def _in_words(path: str, value: Any, model: Any, names: Names) -> list[Hyperparameter]:
+def _numbered(found: list[Hyperparameter]) -> list[Hyperparameter]:
+    """Return each number once (tied ones are there twice); those that share a name are numbered as parts."""
+    distinct = list(dict.fromkeys(found))
+    often = Counter(item.name for item in distinct)
+    seen: Counter[str] = Counter()
+    numbered = []
+    for item in distinct:
+        seen[item.name] += 1
+        part = f"part {seen[item.name]}"
+        alone = often[item.name] == 1
+        said = f"{part.capitalize()} of the function: {item.sentence[:1].lower()}{item.sentence[1:]}"
+        numbered.append(item if alone else Hyperparameter(f"{item.name}, {part}", item.value, said))
+    return numbered
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a parameter stands in a model: its module, and the columns of x or of the mediator that this sees."""
+
+    module: Any
+    columns: Sequence[str]
+    of_mediator: bool
+
+
+def _placed(owner: str, model: Any, names: Names) -> _Place:
+    """Follow a path such as "prior.kernel.parts.0" to its module; kernels on some columns narrow what it sees."""
+    of_mediator = "kernel_y" in owner or "features_y" in owner
+    columns = list(names.y if of_mediator else names.x)
+    for step in owner.split(".") if owner else ():
+        if isinstance(model, Columns):
+            columns = [columns[j] for j in model.columns if j < len(columns)]
+        model = model[int(step)] if step.isdigit() else getattr(model, step, None)
+    if isinstance(model, Columns):
+        columns = [columns[j] for j in model.columns if j < len(columns)]
+    return _Place(model, columns, of_mediator)
+
+
+def _in_words(name: str, value: Any, place: _Place, names: Names) -> list[Hyperparameter]:
     """Return one parameter by words: a lengthscale for each column, deviations instead of variances."""
-    owner, _, name = path.rpartition(".")
     if name == "lengthscale":
-        of_mediator = "kernel_y" in path
-        columns = names.y if of_mediator else names.x
-        values = np.broadcast_to(value, len(columns)) if np.size(value) in (1, len(columns)) else np.empty(0)
+        count = len(place.columns)
+        values = np.broadcast_to(value, count) if np.size(value) in (1, count) else np.empty(0)
         return [
-            Hyperparameter(
-                f"lengthscale of {column}", float(v), _about_lengthscale(column, float(v), of_mediator, names)
-            )
-            for column, v in zip(columns, values, strict=False)
+            _about_lengthscale(column, float(v), place, names)
+            for column, v in zip(place.columns, values, strict=False)
         ]
     if name == "variance":
-        return [_about_variance(_part(_find(model, owner)), float(np.sqrt(value)), names)]
+        return [_about_variance(_part(place.module), float(np.sqrt(value)), names)]
     if name in NOISES:
         words, sentence = NOISES[name]
         text = sentence.format(names.with_unit(float(value), names.z))
@@ -86,41 +120,43 @@ def _in_words(path: str, value: Any, model: Any, names: Names) -> list[Hyperpara
     return []
 
 
-def _about_lengthscale(column: str, value: float, of_mediator: bool, names: Names) -> str:
-    about = names.with_unit(value, column)
-    if of_mediator:
-        return _sentence(f"what the mediator {column} tells of x changes over about {about}")
+def _about_lengthscale(column: str, value: float, place: _Place, names: Names) -> Hyperparameter:
+    about, name = names.with_unit(value, column), f"lengthscale of {column}"
+    if isinstance(place.module, Linear | Polynomial):
+        said = _sentence(f"the trend of {names.z} along {column} is counted in steps of {about}")
+        return Hyperparameter(f"{name} in the trend", value, said)
+    if place.of_mediator:
+        said = f"Mediators closer than about {about} in {column} tell much the same of x."
+        return Hyperparameter(name, value, said)
     span = names.ranges.get(column)
-    if span is not None and value > FLAT * span:
+    if span is not None and value > STRAIGHT * span:
         spans = names.with_unit(span, column)
-        return f"{names.z} hardly changes with {column}: it would over about {about}, and the rows span {spans}."
+        said = f"Nearly straight in {column}: {names.z} would bend over about {about}, and the rows span {spans}."
+        return Hyperparameter(name, value, said)
     within = "" if span is None else f"; the rows span {names.with_unit(span, column)}"
-    return f"{names.z} changes over about {about} of {column}{within}."
+    said = f"Rows closer than about {about} in {column} have similar {names.z}{within}."
+    return Hyperparameter(name, value, said)
 
 
 def _about_variance(part: str, deviation: float, names: Names) -> Hyperparameter:
+    about = names.with_unit(deviation, names.z)
     sentences = {
-        "linear trend": f"a straight trend makes up about ± {{}} of {names.z}",
-        "effect of the labels": f"labels shift {names.z} by about ± {{}}",
-        "smooth variation": f"the smooth part of {names.z} varies by about ± {{}}",
+        "linear trend": f"a straight trend makes up about ± {about} of {names.z}",
+        "effect of the labels": f"labels shift {names.z} by about ± {about}",
+        "scatter of single rows": f"single rows scatter by about ± {about} of {names.z}",
+        "smooth variation": f"the smooth part of {names.z} varies by about ± {about}",
     }
-    text = sentences[part].format(names.with_unit(deviation, names.z))
-    return Hyperparameter(f"{part} of {names.z} (sd)", deviation, _sentence(text))
+    return Hyperparameter(f"{part} of {names.z} (sd)", deviation, _sentence(sentences[part]))
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _find(model: Any, path: str) -> Any:
-    """Return the module at a path such as "prior.kernel.parts.0"."""
-    for step in path.split("."):
-        model = model[int(step)] if step.isdigit() else getattr(model, step)
-    return model
-
-
 def _part(scaled: Any) -> str:
     """Return what a scaled kernel contributes to the function, in words."""
+    if isinstance(scaled, White):
+        return "scatter of single rows"
     inner = getattr(scaled, "kernel", None)
     inner = inner.kernel if isinstance(inner, Columns) else inner
     if isinstance(inner, Linear):

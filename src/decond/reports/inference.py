@@ -9,9 +9,10 @@ from decond.checks import as_row
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.calibration import FEWEST
 from decond.lfi.diagnostics.words import listed
+from decond.notebook import number
 from decond.plotting import COLORS
 from decond.reports.checks import verdict
-from decond.reports.document import Report, number, rendered
+from decond.reports.document import Report, rendered
 from decond.reports.environment import made_on, versions
 from decond.reports.inference_checks import posterior_checks
 from decond.reports.pairs import marginal_charts, pair_plot
@@ -61,30 +62,22 @@ def inference_report(
     names = _names(summaries, row.shape[1])
     known = None if truth is None else posterior.prior.rows(truth, "truth")[0]
     title = title or f"Posterior of {listed(posterior.names)}"
-    checks = posterior_checks(posterior, row, diagnosis)
+    checks = posterior_checks(posterior, row, diagnosis, known)
     state, sentence = verdict(checks, "nothing was found wrong")
-    sims = posterior.simulations
-    used = "" if sims is None else f"{len(sims):,} simulations, {sims.n_failed:,} of them failed"
-    marginals, pairs = marginal_charts(posterior, known), pair_plot(posterior, known)
-    coverage = _coverage(diagnosis)
-    hidden = 0 if pairs is None else posterior.prior.dim - len(pairs["names"])
-    more = [f"The pair plot leaves out the last {hidden} of {posterior.prior.dim} parameters."] if hidden else []
+    charts, more = _charts(posterior, known, diagnosis)
     html = rendered(
         "inference.html",
         kind="decond · report of an inference",
         title=title,
         verdict=sentence,
         state=state,
-        subtitle=" · ".join(part for part in (method, used) if part),
-        data={"groups": {"marginals": marginals, "coverage": coverage}, "pairs": pairs},
-        marginals=[{**chart, "still": still(chart)} for chart in marginals],
-        coverage=coverage,
-        pairs=pairs,
+        subtitle=" · ".join(part for part in (method, _used(posterior)) if part),
+        **charts,
         summary=_summary(posterior, known),
         observation=_observation(posterior, row[0], names, diagnosis),
         more_summaries=max(0, row.shape[1] - MAX_SUMMARIES),
         predicted=diagnosis is not None and diagnosis.from_posterior,
-        simulated=sims is not None,
+        simulated=posterior.simulations is not None,
         truth=known is not None,
         checks=checks,
         warnings=list(dict.fromkeys([*warnings, *posterior.notes])),
@@ -98,6 +91,27 @@ def inference_report(
     return Report(title, sentence, html)
 
 
+def _charts(
+    posterior: Posterior, known: np.ndarray | None, diagnosis: diagnostics.Report | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what the page draws, as numbers and as still pictures, and notes about what that leaves out."""
+    marginals, pairs, coverage = marginal_charts(posterior, known), pair_plot(posterior, known), _coverage(diagnosis)
+    drawn = {
+        "data": {"groups": {"marginals": marginals, "coverage": coverage}, "pairs": pairs},
+        "marginals": [{**chart, "still": still(chart)} for chart in marginals],
+        "coverage": coverage,
+        "pairs": pairs,
+    }
+    hidden = 0 if pairs is None else posterior.prior.dim - len(pairs["names"])
+    notes = [f"The pair plot leaves out the last {hidden} of {posterior.prior.dim} parameters."] if hidden else []
+    return drawn, notes
+
+
+def _used(posterior: Posterior) -> str:
+    sims = posterior.simulations
+    return "" if sims is None else f"{len(sims):,} simulations, {sims.n_failed:,} of them failed"
+
+
 def _names(summaries: Sequence[str] | None, count: int) -> list[str]:
     names = [f"x{j + 1}" for j in range(count)] if summaries is None else [str(name) for name in summaries]
     if len(names) != count:
@@ -109,20 +123,30 @@ def _names(summaries: Sequence[str] | None, count: int) -> list[str]:
 
 def _summary(posterior: Posterior, truth: np.ndarray | None) -> list[dict[str, Any]]:
     """Return a line for each parameter: posterior, prior, and the truth where it is known."""
-    prior = np.quantile(posterior.prior.sample(10_000, 0), [0.025, 0.5, 0.975], axis=0)
-    frame = posterior.summary()
+    prior = np.quantile(posterior.prior.sample(10_000, 0), [0.025, 0.975], axis=0)
     return [
-        {
-            "name": name,
-            "mean": number(line["mean"]),
-            "sd": number(line["std"], 3),
-            "median": number(line["median"]),
-            "interval": f"{number(line['2.5 %'])} to {number(line['97.5 %'])}",
-            "prior": f"{number(prior[0, j])} to {number(prior[2, j])}",
-            "truth": "" if truth is None else number(truth[j]),
-        }
-        for j, (name, line) in enumerate(frame.to_dict("index").items())
+        _parameter(name, line, prior[:, j], None if truth is None else float(truth[j]))
+        for j, (name, line) in enumerate(posterior.summary().to_dict("index").items())
     ]
+
+
+def _parameter(name: str, line: dict[str, float], prior: np.ndarray, truth: float | None) -> dict[str, str]:
+    """Return one line of the table of parameters, with digits for the width of its interval."""
+    width = line["97.5 %"] - line["2.5 %"]
+    shown = {key: number(value, span=width) for key, value in line.items()}
+    return {
+        "name": name,
+        "mean": shown["mean"],
+        "sd": number(line["std"], 3),
+        "median": shown["median"],
+        "interval": f"{shown['2.5 %']} to {shown['97.5 %']}",
+        "prior": _range(*prior),
+        "truth": "" if truth is None else number(truth, span=width),
+    }
+
+
+def _range(low: float, high: float) -> str:
+    return " to ".join(number(end, span=high - low) for end in (low, high))
 
 
 def _observation(
@@ -135,7 +159,7 @@ def _observation(
     return [
         {
             "name": name,
-            "observed": number(row[j]),
+            "observed": number(row[j], span=0.0 if rows is None or not len(rows) else float(np.ptp(rows[:, j]))),
             "simulated": _middle(rows, j),
             "predicted": _middle(predicted, j),
         }
@@ -147,8 +171,7 @@ def _middle(rows: np.ndarray | None, j: int) -> str:
     """Return where the middle 95 % of a column lie."""
     if rows is None or not len(rows):
         return ""
-    low, high = np.quantile(rows[:, j], [0.025, 0.975])
-    return f"{number(low)} to {number(high)}"
+    return _range(*np.quantile(rows[:, j], [0.025, 0.975]))
 
 
 def _coverage(diagnosis: diagnostics.Report | None) -> list[dict[str, Any]]:

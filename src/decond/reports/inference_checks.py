@@ -8,9 +8,9 @@ from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.calibration import FEWEST
 from decond.lfi.diagnostics.predictive import share_as_remote
 from decond.lfi.diagnostics.report import FEW_EFFECTIVE, REMOTE
-from decond.lfi.diagnostics.words import percent
+from decond.lfi.diagnostics.words import listed, percent
+from decond.notebook import number
 from decond.reports.checks import Check
-from decond.reports.document import number
 
 __all__ = ["posterior_checks"]
 
@@ -23,21 +23,66 @@ HARDLY_NARROWER = 0.9
 EDGE = 0.01
 """Share of a support that counts as its edge."""
 
+FEW_DISTINCT = 30
+"""Distinct draws below which neither intervals nor densities mean anything."""
+
+NO_WIDTH = 1e-4
+"""A posterior narrower than this share of the prior is more likely a mistake than knowledge."""
+
+SURELY = 0.99
+"""Level of the interval that a known truth should lie in."""
+
 PILED_UP = 0.1
 """Share of the draws on an edge that makes a prior look too narrow."""
 
 
-def posterior_checks(posterior: Posterior, observed: np.ndarray, diagnosis: diagnostics.Report | None) -> list[Check]:
+def posterior_checks(
+    posterior: Posterior,
+    observed: np.ndarray,
+    diagnosis: diagnostics.Report | None,
+    truth: np.ndarray | None = None,
+) -> list[Check]:
     """Return the checks of a posterior, those that matter most first."""
     return [
+        *_truth(posterior, truth),
         _calibration(diagnosis),
+        *_enough(posterior, diagnosis),
         *_predictive(diagnosis),
-        *_remote(posterior, observed),
-        *_effective(posterior),
+        *_remote(posterior, observed, diagnosis),
         *_failed(posterior),
         *_narrowed(posterior),
+        *_distinct(posterior),
         *_on_edges(posterior),
     ]
+
+
+def _truth(posterior: Posterior, truth: np.ndarray | None) -> list[Check]:
+    """Compare with the parameters that made the observation, where they are known."""
+    if truth is None:
+        return []
+    low, high = posterior.interval(SURELY)
+    outside = [name for name, a, v, b in zip(posterior.names, low, truth, high, strict=True) if not a <= v <= b]
+    question, level = "Is the known truth inside?", percent(SURELY)
+    if not outside:
+        return [Check(question, "good", "", f"Every parameter's {level} interval holds its true value.")]
+    which = listed(outside)
+    said = f"The true value of {which} lies outside the {level} interval. Of right intervals 1 in 100 misses it."
+    return [Check(question, "bad", f"the truth of {which} lies outside the {level} interval", said)]
+
+
+def _distinct(posterior: Posterior) -> list[Check]:
+    """Look for draws that are too few or too close to each other to be a posterior."""
+    count = len(np.unique(posterior.samples, axis=0))
+    question = "Are the draws spread out?"
+    if count < FEW_DISTINCT:
+        said = f"Only {count:,} of {len(posterior.samples):,} draws are distinct: intervals mean little then."
+        return [Check(question, "doubt", "the posterior has hardly any distinct draws", said)]
+    narrow = [name for name, ratio in zip(posterior.names, _widths(posterior), strict=True) if ratio < NO_WIDTH]
+    if narrow:
+        which = listed(narrow)
+        said = f"The middle 68 % of {which} are less than {percent(NO_WIDTH)} as wide as the prior's. Can that be?"
+        return [Check(question, "doubt", f"the posterior of {which} has next to no width", said)]
+    return []
 
 
 def _calibration(diagnosis: diagnostics.Report | None) -> Check:
@@ -47,15 +92,12 @@ def _calibration(diagnosis: diagnostics.Report | None) -> Check:
         if diagnosis is not None:
             why = diagnosis.why_not
         return Check(question, "open", "the calibration of the posterior was not checked", f"Not checked. {why}")
-    sufficiency = [] if diagnosis.sufficiency is None else diagnosis.sufficiency.sentences
-    sentences, found = [*diagnosis.calibration.sentences, *sufficiency], diagnosis.calibration.findings
+    sentences, found = diagnosis.calibration.sentences, diagnosis.calibration.findings
     if diagnosis.calibration.n < FEWEST:
         few = "there were too few trials to judge the calibration of the posterior"
         return Check(question, "open", few, " ".join(sentences))
     if found:
         return Check(question, "bad", f"the posterior is {' and '.join(found)}", " ".join(sentences))
-    if diagnosis.sufficiency is not None and not diagnosis.sufficiency.passed:
-        return Check(question, "doubt", "more simulations would help", " ".join(sentences))
     return Check(question, "good", "the posterior is calibrated on held-out simulations", " ".join(sentences))
 
 
@@ -69,28 +111,40 @@ def _predictive(diagnosis: diagnostics.Report | None) -> list[Check]:
     return [Check(question, "good" if passed else "bad", finding, " ".join(diagnosis.predictive.sentences))]
 
 
-def _remote(posterior: Posterior, observed: np.ndarray) -> list[Check]:
+def _remote(posterior: Posterior, observed: np.ndarray, diagnosis: diagnostics.Report | None) -> list[Check]:
     sims = posterior.simulations
-    if sims is None or sims.n_valid < 3 or sims.x.shape[1] != observed.shape[1]:
+    if diagnosis is not None:
+        share = diagnosis.remote_share
+    elif sims is None or sims.n_valid < 3 or sims.x.shape[1] != observed.shape[1]:
         return []
-    share = share_as_remote(sims, observed)
+    else:
+        share = share_as_remote(sims, observed)
     question = "Does the observation lie among the simulations?"
-    said = f"{percent(share)} of the simulations lie as far from their nearest fellow as the observation does."
+    said = (
+        f"{percent(share)} of the simulations are at least as far from the simulation nearest to them as the "
+        f"observation is. With less than {percent(REMOTE)} the observation counts as lying outside."
+    )
     if share < REMOTE:
         return [Check(question, "bad", "the observation lies outside what was simulated", said)]
     return [Check(question, "good", "the observation lies among the simulations", said)]
 
 
-def _effective(posterior: Posterior) -> list[Check]:
-    if posterior.effective is None:
-        return []
-    wanted = FEW_EFFECTIVE * posterior.prior.dim
-    few = posterior.effective < wanted
-    said = (
-        f"The answer rests on {number(posterior.effective, 3)} effective simulations; at least {wanted} are wanted."
-    )
-    finding = "it rests on too few simulations" if few else ""
-    return [Check("Are there enough simulations?", "bad" if few else "good", finding, said)]
+def _enough(posterior: Posterior, diagnosis: diagnostics.Report | None) -> list[Check]:
+    """Judge the number of simulations by what half of them would have given, and by how many count."""
+    wanted, sufficiency = FEW_EFFECTIVE * posterior.prior.dim, None if diagnosis is None else diagnosis.sufficiency
+    state, finding, said = "good", "", []
+    if sufficiency is not None:
+        said += sufficiency.sentences
+        state = "open" if sufficiency.unclear else "good"
+        if not sufficiency.passed:
+            state, finding = "doubt", "there are too few simulations"
+            said.append("Were there enough, half of them would do almost as well. Run about twice as many.")
+    if posterior.effective is not None:
+        count = number(posterior.effective, 3)
+        said.append(f"The answer rests on {count} effective simulations; at least {wanted} are wanted.")
+        if posterior.effective < wanted:
+            state, finding = "bad", "it rests on too few simulations"
+    return [Check("Are there enough simulations?", state, finding, " ".join(said))] if said else []
 
 
 def _failed(posterior: Posterior) -> list[Check]:
@@ -105,16 +159,24 @@ def _failed(posterior: Posterior) -> list[Check]:
     return [Check("Did the simulations run?", "doubt" if many else "good", finding, f"{said} {reasons}".strip())]
 
 
-def _narrowed(posterior: Posterior) -> list[Check]:
-    """Compare the spread with the prior's, in quantiles: heavy tails have no deviation to speak of."""
+def _widths(posterior: Posterior) -> np.ndarray:
+    """Return the widths of the parameters beside the prior's, in quantiles: heavy tails have no deviation."""
     prior = posterior.prior.sample(4000, 0)
     width: Any = np.subtract(*np.quantile(prior, [0.84, 0.16], axis=0))
     ours: Any = np.subtract(*np.quantile(posterior.samples, [0.84, 0.16], axis=0))
-    ratio = ours / np.where(width > 0.0, width, np.inf)
+    return np.asarray(ours / np.where(width > 0.0, width, np.inf))
+
+
+def _narrowed(posterior: Posterior) -> list[Check]:
+    """Say how much narrower than the prior it is."""
+    ratio = _widths(posterior)
     parts = ", ".join(f"{name} {percent(value)}" for name, value in zip(posterior.names, ratio, strict=True))
     unlearned = [name for name, value in zip(posterior.names, ratio, strict=True) if value >= HARDLY_NARROWER]
     finding = f"the observation tells next to nothing about {', '.join(unlearned)}" if unlearned else ""
-    said = f"Width of the middle 68 % beside the prior's: {parts}."
+    said = (
+        f"Width of the middle 68 %, as a share of the prior's: {parts}. From {percent(HARDLY_NARROWER)} on, the "
+        "observation tells next to nothing."
+    )
     return [Check("What did the observation tell?", "doubt" if unlearned else "good", finding, said)]
 
 

@@ -25,6 +25,12 @@ SHOWN_DRAWS = 400
 MARGINAL_STEP = 2
 """Draws that can be switched on, and the step by which points of a density are thinned."""
 
+BINS = 120
+"""Bins over which the density of a prior is averaged."""
+
+HARDLY_WIDER = 1.1
+"""A support up to this many times as wide as what would be shown is shown whole."""
+
 LEVEL = 0.95
 """Of the intervals that are shaded."""
 
@@ -36,14 +42,14 @@ def marginal_charts(posterior: Posterior, truth: np.ndarray | None) -> list[dict
     charts = []
     for j, name in enumerate(posterior.names):
         known = None if truth is None else float(truth[j])
-        low, high = np.quantile(prior[:, j], [0.01, 0.99])
-        seen = span_of(posterior.samples[:, j], known)
-        span = max(posterior.prior.low[j], min(low, seen[0])), min(posterior.prior.high[j], max(high, seen[1]))
+        span = _shown(posterior, prior[:, j], j, known)
         series = [
             {"key": "interval", "label": f"{percent(LEVEL)} interval", "kind": "span", "color": COLORS["band"]}
             | {"x": intervals[j]},
-            _curve(prior[:, j], span, "prior", "prior", "line", COLORS["prior"]),
-            _curve(posterior.samples[:, j], span, "posterior", "posterior", "area", COLORS["posterior"]),
+            {"key": "prior", "label": "prior", "kind": "line", "color": COLORS["prior"]}
+            | _prior_curve(posterior.prior.marginal(name), prior[:, j], span),
+            {"key": "posterior", "label": "posterior", "kind": "area", "color": COLORS["posterior"]}
+            | _curve(posterior.samples[:, j], span),
         ]
         if known is not None:
             series.append(
@@ -67,30 +73,39 @@ def pair_plot(posterior: Posterior, truth: np.ndarray | None) -> dict[str, Any] 
         "marginals": [_marginal(column, span) for column, span in zip(draws.T, spans, strict=True)],
         "contours": _contours(draws, spans),
         "correlations": _correlations(draws),
-        "intervals": posterior.interval(LEVEL).T[: len(names)],
+        "intervals": list(posterior.interval(LEVEL).T[: len(names)]),  # each with digits for its own width
         "draws": draws[:SHOWN_DRAWS],
-        "truth": None if truth is None else truth[: len(names)],
+        "truth": None if truth is None else truth[: len(names)].tolist(),
         "color": COLORS["posterior"],
         "shade": COLORS["band"],
         "mark": COLORS["observed"],
     }
 
 
-def _curve(
-    draws: np.ndarray, span: tuple[float, float], key: str, label: str, kind: str, color: str
-) -> dict[str, Any]:
+def _shown(posterior: Posterior, prior: np.ndarray, j: int, known: float | None) -> tuple[float, float]:
+    """Return what a chart spans: almost all draws of prior and posterior, or the prior's support if hardly wider."""
+    ends = float(posterior.prior.low[j]), float(posterior.prior.high[j])
+    (low, high), seen = np.quantile(prior, [0.01, 0.99]), span_of(posterior.samples[:, j], known)
+    span = max(ends[0], min(float(low), seen[0])), min(ends[1], max(float(high), seen[1]))
+    return ends if ends[1] - ends[0] < HARDLY_WIDER * (span[1] - span[0]) else span
+
+
+def _prior_curve(marginal: Any, draws: np.ndarray, span: tuple[float, float]) -> dict[str, np.ndarray]:
+    """Return the exact density, averaged over narrow bins since it may be infinite; from draws if it is not known."""
+    if marginal is None:
+        return _curve(draws, span)
+    edges = np.linspace(*span, BINS + 1)
+    middles = (edges[1:] + edges[:-1]) / 2.0
+    height = np.diff(marginal.cdf(edges)) / np.diff(edges)
+    return {"x": np.concatenate([edges[:1], middles, edges[-1:]]), "y": np.pad(height, 1, mode="edge")}
+
+
+def _curve(draws: np.ndarray, span: tuple[float, float]) -> dict[str, np.ndarray]:
     """Return the density of draws; the share that lies outside the span is not drawn, but counts."""
     inside = draws[(draws >= span[0]) & (draws <= span[1])]
     at, height = marginal_density(inside if len(inside) > 1 else draws, span)
     share = max(len(inside), 1) / len(draws)
-    return {
-        "key": key,
-        "label": label,
-        "kind": kind,
-        "color": color,
-        "x": at[::MARGINAL_STEP],
-        "y": (share * height)[::MARGINAL_STEP],
-    }
+    return {"x": at[::MARGINAL_STEP], "y": (share * height)[::MARGINAL_STEP]}
 
 
 def _marginal(draws: np.ndarray, span: tuple[float, float]) -> dict[str, Any]:

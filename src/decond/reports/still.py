@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from decond.reports.document import number
+from decond.notebook import number
 
 __all__ = ["still"]
 
@@ -74,11 +74,11 @@ def _axes(chart: dict[str, Any], x: tuple[float, float], y: tuple[float, float])
     floor = SIZE[1] - bottom
     text = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
     places = [
-        (left, floor + 18, "start", number(x[0])),
-        (SIZE[0] - right, floor + 18, "end", number(x[1])),
+        (left, floor + 18, "start", number(x[0], span=x[1] - x[0])),
+        (SIZE[0] - right, floor + 18, "end", number(x[1], span=x[1] - x[0])),
         ((left + SIZE[0] - right) / 2, floor + 36, "middle", chart["x"]),
-        (left - 8, floor, "end", number(y[0])),
-        (left - 8, top + 10, "end", number(y[1])),
+        (left - 8, floor, "end", number(y[0], span=y[1] - y[0])),
+        (left - 8, top + 10, "end", number(y[1], span=y[1] - y[0])),
     ]
     labels = Markup("").join(text.format(*place[:3], escape(place[3])) for place in places)
     return Markup('<path d="M{} {}V{}H{}" fill="none" stroke="#555"/>{}').format(

@@ -139,14 +139,14 @@ def _agreeing(blocks: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Block, list[s
                 )
         if column_names(x) != first[2]:
             raise ValueError(
-                f"x of {name} has the columns {_said(column_names(x))}, but that of {first[0]} has "
-                f"{_said(first[2])}; give the same columns, in the same order, in all blocks."
+                f"x of {name} has {_said(column_names(x))}, but that of {first[0]} has {_said(first[2])}; give the "
+                "same columns, in the same order, in all blocks."
             )
         yield block, first[2]
 
 
 def _said(names: list[str] | None) -> str:
-    return "without names" if names is None else ", ".join(names)
+    return "columns without names" if names is None else f"the columns {', '.join(names)}"
 
 
 def _columns(block: Block) -> tuple[int, int]:

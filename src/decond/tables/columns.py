@@ -1,4 +1,4 @@
-"""A table and its columns: numbers or labels, checked, with the row and the value in every message.
+"""A table and its columns: numbers or labels, checked, with the line or row and the value in every message.
 
 Cells of text files stay text until a column is asked for. A column holds numbers if every cell reads as one, and
 labels if none does; a column that mixes them is taken as labels only when the user says so.
@@ -6,7 +6,7 @@ labels if none does; a column that mixes them is taken as labels only when the u
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,20 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 
 
+CORRECTED = "Correct the cell or remove its row, or choose another column."
+CODED = (
+    "It is text, and numbers are needed: choose another column, or code it as columns of 0 and 1, one for each value "
+    "(pandas.get_dummies does that)."
+)
+
+
 class TableError(ValueError):
     """A table in a file is not what was asked for; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with the name that messages call it by.
+    """A table with the name that messages call it by, and for a text file the line of each of its rows.
 
     >>> import pandas as pd
     >>> table = Table(pd.DataFrame({"day": ["mon", "tue"], "wind": ["7.1", "6.5"]}), "hours.csv")
@@ -41,16 +48,22 @@ class Table:
 
     frame: "pd.DataFrame"
     name: str
+    line_of: Callable[[int], int | None] | None = None
+    """Returns on which line of the file, from 1, a row begins, from 0; None if that cannot be found out."""
 
     def __len__(self) -> int:
         """Return the number of rows, the header not counted."""
         return len(self.frame)
 
-    def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise unless every column is there, once."""
+    def check_columns(self, columns: Sequence[str], other: "Table | None" = None) -> None:
+        """Raise unless every column is there, once; ask whether `other` was meant if it has them all."""
         names = [str(name) for name in self.frame.columns]
         for column in columns:
             if column not in names:
+                if other is not None and set(columns) <= set(other.frame.columns):
+                    raise TableError(
+                        f"{self.name} has no column {column!r}, but {other.name} has. Are the two tables swapped?"
+                    )
                 close = difflib.get_close_matches(column, names, n=1) or _same_but_case(column, names)
                 hint = f"; did you mean {close[0]!r}?" if close else "."
                 raise TableError(f"{self.name} has no column {column!r}{hint} Its columns are {', '.join(names)}.")
@@ -114,7 +127,7 @@ class Table:
         if np.isinf(values).any():
             row = int(np.flatnonzero(np.isinf(values))[0])
             raise TableError(
-                f"column {column!r} of {self.name} has an infinite value in row {row + 1}. Correct or remove it."
+                f"column {column!r} of {self.name} has an infinite value in {self._place(row)}. Correct or remove it."
             )
         return values
 
@@ -132,18 +145,29 @@ class Table:
     def _refuse_text(self, column: str, cells: Any, where: np.ndarray, more: str = "") -> None:
         rows = np.flatnonzero(where)
         value = str(cells.iloc[rows[0]])
+        if len(rows) == (~_missing(cells)).sum():
+            seen = [repr(str(cell)) for cell in cells[where].drop_duplicates()[:3]]
+            values = ", ".join(seen[:2] + ["…"] * (len(seen) > 2))
+            raise TableError(
+                f"column {column!r} of {self.name} holds no numbers ({values}). {_remedy(value, CODED)}{more}"
+            )
         others = f" (and {len(rows) - 1} more like it)" if len(rows) > 1 else ""
         raise TableError(
-            f"column {column!r} of {self.name} should hold numbers, but row {rows[0] + 1} has {value!r}{others}. "
-            f"{_remedy(value)}{more}"
+            f"column {column!r} of {self.name} should hold numbers, but {self._place(rows[0])} has {value!r}{others}."
+            f" {_remedy(value)}{more}"
         )
 
     def _refuse_missing(self, column: str, where: np.ndarray, remedy: str) -> None:
         if where.any():
             raise TableError(
-                f"column {column!r} of {self.name} has {int(where.sum())} empty cell(s), the first in row "
-                f"{np.flatnonzero(where)[0] + 1}. {remedy}"
+                f"column {column!r} of {self.name} has {int(where.sum())} empty cell(s), the first in "
+                f"{self._place(np.flatnonzero(where)[0])}. {remedy}"
             )
+
+    def _place(self, row: int) -> str:
+        """Return where a row is: the line of a text file, which an editor shows, or else its number."""
+        line = None if self.line_of is None else self.line_of(int(row))
+        return f"row {row + 1}" if line is None else f"line {line}"
 
 
 def _is_typed(cells: "pd.Series") -> bool:
@@ -175,13 +199,13 @@ def _kind(cells: "pd.Series") -> str:
     return {"M": "dates", "m": "durations"}.get(cells.dtype.kind, f"values of type {cells.dtype}")
 
 
-def _remedy(value: Any) -> str:
+def _remedy(value: Any, otherwise: str = CORRECTED) -> str:
     text = str(value).strip()
     if DATE.match(text):
         return "It looks like a date: convert it to a number with a unit, such as days since the start."
     if DECIMAL_COMMA.fullmatch(text):
         return "Write numbers with a decimal point, not a comma."
-    return "Correct or remove that row, or choose another column."
+    return otherwise
 
 
 def _same_but_case(column: str, names: list[str]) -> list[str]:

@@ -1,5 +1,9 @@
 """Reading and writing tables; the suffix says the format."""
 
+import csv
+import difflib
+import functools
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +16,7 @@ __all__ = ["check_output", "read_table", "write_table"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
+SUFFIXES = (*SEPARATORS, *(f"{suffix}.gz" for suffix in SEPARATORS), *PARQUET)
 ACCEPTED = ".csv, .tsv (also with .gz) or .parquet"
 
 
@@ -29,10 +34,11 @@ def read_table(path: Any) -> Table:
         raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
     suffix = _suffix(path)
     if not path.exists():
-        near = ", ".join(sorted(p.name for p in path.parent.glob(f"*{suffix}"))[:8]) if path.parent.is_dir() else ""
-        raise TableError(f"there is no file {path}." + (f" Its folder has {near}." if near else ""))
-    frame = _read_parquet(path) if suffix in PARQUET else _read_text(path, SEPARATORS[suffix])
-    return Table(frame, path.name)
+        raise TableError(f"there is no file {path}{_near(path)}")
+    if suffix in PARQUET:
+        return Table(_read_parquet(path), path.name)
+    separator = SEPARATORS[suffix]
+    return Table(_read_text(path, separator), path.name, functools.partial(_line_of, path, separator))
 
 
 def write_table(frame: "pd.DataFrame", path: Any) -> None:
@@ -76,6 +82,36 @@ def _suffix(path: Path) -> str:
         hint = " Save the sheet as CSV." if suffix in (".xlsx", ".xls", ".ods") else ""
         raise TableError(f"{path.name} ends in {path.suffix!r}; tables are read as {ACCEPTED}.{hint}")
     return suffix
+
+
+def _near(path: Path) -> str:
+    """Return what to say after the name of a missing file: the table that was probably meant, or those beside it."""
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}."
+    tables = sorted(found.name for found in path.parent.iterdir() if found.name.lower().endswith(SUFFIXES))
+    stems = {name.partition(".")[0]: name for name in reversed(tables)}  # all suffixes are alike
+    meant = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
+    if meant:
+        return f"; did you mean {path.parent / stems[meant[0]]}?"
+    return f". Its folder has {', '.join(tables[:8])}{', …' if len(tables) > 8 else ''}." if tables else "."
+
+
+def _line_of(path: Path, separator: str, row: int) -> int | None:
+    """Return on which line a row below the header begins: lines may be blank, and quoted cells may span several."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+            first, passed = 1, -1
+            for cells in reader:
+                if len(cells) > 1 or any(cell.strip() for cell in cells):
+                    if passed == row:
+                        return first
+                    passed += 1
+                first = reader.line_num + 1
+    except (OSError, csv.Error):
+        return None
+    return None
 
 
 def _read_text(path: Path, separator: str) -> "pd.DataFrame":

@@ -218,11 +218,19 @@ class Calibration:
         return f"The posterior of {listed(names)} is {', and '.join(meaning[word] for word in words)} ({worst})."
 
     def _joint_sentence(self) -> str:
-        sizes = {"over-confident": "too small", "under-confident": "too large", "not calibrated": "misplaced"}
-        inside = percent(self.coverage.at(0.9)[self.joint])
-        size, p = sizes[self._words(self.joint)[0]], p_value(self.p_values[self.joint])
+        """Return a sentence with the level at which the regions are off most, in the direction that it names."""
+        word = self._words(self.joint)[0]
+        gaps = self.coverage.shares[self.joint] - self.coverage.levels
+        size, off = {
+            "over-confident": ("too small", -gaps),
+            "under-confident": ("too large", gaps),
+            "not calibrated": ("of the wrong size", np.abs(gaps)),
+        }[word]
+        worst = np.argmax(off)
+        level, inside = self.coverage.levels[worst], self.coverage.shares[self.joint][worst]
         kind = "Regions of highest density" if self.joint == DENSITY else "Ellipsoids of all parameters"
-        return f"{kind} are {size}: those of 90 % hold {inside} ({p})."
+        p = p_value(self.p_values[self.joint])
+        return f"{kind} are {size}: those of {percent(level)} hold {percent(inside)} ({p})."
 
 
 def simulation_based_calibration(

@@ -43,6 +43,11 @@ class Sufficiency:
         return self.n < FEWEST or self.ratio <= LOSS or self.ratio - 2.0 * self.error <= 1.0
 
     @property
+    def unclear(self) -> bool:
+        """Whether the trials are too few to tell."""
+        return self.passed and (self.n < FEWEST or self.ratio + 2.0 * self.error > 1.0 + 2.0 * (LOSS - 1.0))
+
+    @property
     def verdict(self) -> str:
         """Say "fine" or "too few simulations"."""
         return "fine" if self.passed else "too few simulations"
@@ -52,7 +57,7 @@ class Sufficiency:
         """The numbers behind the verdict."""
         if not self.passed:
             end = "more of them would help"
-        elif self.n < FEWEST or self.ratio + 2.0 * self.error > 1.0 + 2.0 * (LOSS - 1.0):
+        elif self.unclear:
             end = "too few trials to tell whether more would help"
         else:
             end = "more would help little"

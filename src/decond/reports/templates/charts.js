@@ -19,11 +19,13 @@
     return made;
   }
 
-  function format(value, digits = 4) {
+  /* A number with some digits, and with more where values lie within a narrow range [low, high] far from zero. */
+  function format(value, digits = 4, range = [0, 0]) {
     if (value === null || !Number.isFinite(value)) return "–";
     if (value === 0) return "0";
-    const size = Math.floor(Math.log10(Math.abs(value)));
-    if (size < -4 || size >= 6) return value.toExponential(digits - 1).replace(/\.?0+e/, "e");
+    const size = Math.floor(Math.log10(Math.abs(value))), wide = range[1] - range[0];
+    if (wide > 0 && wide < Math.abs(value)) digits = Math.min(15, digits + size - Math.floor(Math.log10(wide)));
+    if (size < -4 || (size >= 6 && size >= digits)) return value.toExponential(digits - 1).replace(/\.?0+e/, "e");
     const text = value.toFixed(Math.min(20, Math.max(0, digits - 1 - size)));
     return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   }
@@ -32,19 +34,36 @@
     let low = Infinity, high = -Infinity;
     for (const value of values) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
     if (!(low <= high)) return [0, 1];
-    return low < high ? [low, high] : [low - 0.5, high + 0.5];
+    const room = Math.max(0.5, Math.abs(low) * 1e-9);
+    return low < high ? [low, high] : [low - room, high + room];
   }
 
   function ticks([low, high], count) {
+    if (!(high > low)) return [low];
     const rough = (high - low) / Math.max(1, count);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
     const found = [];
-    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step);
+    const first = Math.ceil(low / step - 1e-9);
+    for (let i = 0; i < 1000 && (first + i) * step <= high + step * 1e-9; i++) found.push((first + i) * step);
+    if (found.length < 2 && count < 64) {
+      const finer = ticks([low, high], 2 * Math.max(1, count));
+      return finer.length <= count + 2 ? finer : [finer[0], finer[finer.length - 1]];
+    }
     return found.map((value) => (Math.abs(value) < step * 1e-9 ? 0 : value));
   }
 
-  const scale = ([low, high], from, to) => (value) => from + ((value - low) / (high - low)) * (to - from);
+  /* Ticks along an axis of some pixels whose labels, of a width that depends on the text, stay inside it and apart. */
+  function fitting([low, high], pixels, most, wide) {
+    let found = ticks([low, high], most);
+    for (let pass = 0; pass < 2; pass++) {
+      const widest = Math.max(...found.map(wide)), edge = Math.min(0.3, widest / 2 / pixels) * (high - low);
+      found = ticks([low + edge, high - edge], Math.max(1, Math.min(most, pixels / (1.6 * widest) - 1)));
+    }
+    return found;
+  }
+
+  const scale = ([low, high], from, to) => (value) => (high > low ? from + ((value - low) / (high - low)) * (to - from) : (from + to) / 2);
 
   function path(xs, ys) {
     let text = "", pen = "M";
@@ -82,6 +101,15 @@
     tip.style.top = `${Math.max(0, y)}px`;
   }
 
+  /* A mouse shows values while it is over the picture; a tap shows them until the next one elsewhere. */
+  function pointed(host, picture, show, hide) {
+    picture.addEventListener("pointermove", show);
+    picture.addEventListener("click", show);
+    picture.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") hide(); });
+    picture.addEventListener("pointercancel", hide); // the finger scrolls the page
+    document.addEventListener("pointerdown", (event) => { if (!host.contains(event.target)) hide(); });
+  }
+
   function say(tip, rows) {
     tip.replaceChildren();
     for (const [label, value, kind] of rows) {
@@ -106,7 +134,7 @@
 
   function controls(host, list, hidden, changed) {
     for (const series of list) {
-      const label = html("label", {}, host);
+      const label = html("label", series.note ? { title: series.note } : {}, host);
       const box = html("input", { type: "checkbox", "data-key": series.key }, label);
       box.checked = !hidden.has(series.key);
       label.append(swatch(series));
@@ -135,7 +163,7 @@
     function draw(width = host.clientWidth) {
       const height = chart.bare ? 200 : Math.round(Math.max(250, Math.min(400, width * 0.5)));
       const yTicks = chart.bare ? [] : ticks(yRange, Math.max(3, height / 70));
-      const left = chart.bare ? 10 : 16 + 7.2 * Math.max(1, ...yTicks.map((value) => format(value).length));
+      const left = chart.bare ? 10 : 16 + 7.2 * Math.max(1, ...yTicks.map((value) => format(value, 4, ys).length));
       const top = chart.bare ? 8 : 26, right = 12, bottom = 46;
       const x = scale(xs, left, width - right), y = scale(yRange, height - bottom, top);
       layout = { x, y, width, height, left, right, top, bottom };
@@ -143,12 +171,13 @@
       picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
       for (const value of yTicks) {
         svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }, picture);
-        svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, picture, format(value));
+        svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, picture, format(value, 4, ys));
       }
       svg("path", { class: "axis", d: `M${left} ${height - bottom}H${width - right}` }, picture);
       for (const value of ticks(xs, Math.max(2, width / 110))) {
         svg("line", { class: "axis", x1: x(value), x2: x(value), y1: height - bottom, y2: height - bottom + 5 }, picture);
-        svg("text", { x: x(value), y: height - bottom + 19, "text-anchor": "middle" }, picture, format(value));
+        const text = format(value, 4, xs), half = 3.5 * text.length;
+        svg("text", { x: Math.max(half, Math.min(width - half, x(value))), y: height - bottom + 19, "text-anchor": "middle" }, picture, text);
       }
       svg("text", { class: "name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, picture, chart.x);
       if (!chart.bare) svg("text", { class: "name", x: 0, y: 13 }, picture, chart.y);
@@ -187,15 +216,15 @@
       const marks = picture.querySelector(".cursor");
       marks.replaceChildren();
       svg("line", { class: "cross", x1: x(value), x2: x(value), y1: top, y2: height - bottom }, marks);
-      const rows = [[chart.x, format(value)]];
+      const rows = [[chart.x, format(value, 4, xs)]];
       for (const series of lines) {
         if (hidden.has(series.key)) continue;
         const there = at(series, value, series.y);
         if (there === null) continue;
         svg("circle", { cx: x(value), cy: y(there), r: 3.5, fill: "#fff", stroke: series.color, "stroke-width": 2 }, marks);
-        rows.push([series.label, format(there)]);
+        rows.push([series.label, format(there, 4, ys)]);
         if (series.key === "model" && band && !hidden.has("band")) {
-          rows.push([band.label, `${format(at(band, value, band.low))} to ${format(at(band, value, band.high))}`, "band"]);
+          rows.push([band.label, `${format(at(band, value, band.low), 4, ys)} to ${format(at(band, value, band.high), 4, ys)}`, "band"]);
         }
       }
       say(tip, rows);
@@ -204,13 +233,14 @@
 
     function hide() { cursor = null; tip.hidden = true; picture.querySelector(".cursor")?.replaceChildren(); }
 
-    picture.addEventListener("pointermove", (event) => {
+    function point(event) {
       const box = picture.getBoundingClientRect();
       const across = ((event.clientX - box.left) / box.width) * layout.width;
       const share = (across - layout.left) / (layout.width - layout.left - layout.right);
       if (share < -0.03 || share > 1.03) hide(); else show(nearest(main.x, xs[0] + share * (xs[1] - xs[0])));
-    });
-    picture.addEventListener("pointerleave", hide);
+    }
+
+    pointed(host, picture, point, hide);
     picture.addEventListener("blur", hide);
     picture.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -255,7 +285,8 @@
 
     function draw(width = host.clientWidth) {
       const shown = spec.names.map((_, i) => i).filter((i) => !hidden.has(`parameter${i}`));
-      const n = Math.max(1, shown.length), left = width < 500 ? 56 : 64, bottom = 44, gap = n > 4 ? 4 : 8;
+      const n = Math.max(1, shown.length), longest = Math.max(1, ...shown.slice(1).flatMap((i) => ticks(spec.ranges[i], 4).map((value) => format(value, 3, spec.ranges[i]).length)));
+      const left = Math.max(width < 500 ? 56 : 64, 24 + 7 * longest), bottom = 44, gap = n > 4 ? 4 : 8;
       const side = Math.min((width - left) / n, 320);
       picture.replaceChildren();
       picture.setAttribute("viewBox", `0 0 ${width} ${side * n + bottom}`);
@@ -273,7 +304,7 @@
       shown.forEach((i, row) => shown.slice(row + 1).forEach((j, more) => {
         const r = spec.correlations[i][j], size = side - gap;
         const x0 = left + (row + 1 + more) * side, text = (r < 0 ? "−" : "+") + Math.abs(r).toFixed(2);
-        svg("text", { class: "big", x: x0 + size / 2, y: row * side + size / 2 + 4, "text-anchor": "middle", opacity: 0.35 + 0.65 * Math.abs(r) }, picture, text);
+        svg("text", { class: "big", x: x0 + size / 2, y: row * side + size / 2 + 4, "text-anchor": "middle", opacity: 0.75 + 0.25 * Math.abs(r) }, picture, text);
       }));
       if (!shown.length) svg("text", { x: left, y: 30 }, picture, "Choose a parameter above.");
     }
@@ -319,31 +350,32 @@
     function labels(cell, lowest, first, roomy) {
       const { x0, y0, size } = cell;
       if (lowest) {
-        if (roomy) for (const value of ticks(spec.ranges[cell.j], size > 150 ? 4 : 2)) svg("text", { x: x0 + cell.x(value), y: y0 + size + 15, "text-anchor": "middle" }, picture, format(value, 3));
+        if (roomy) for (const value of fitting(spec.ranges[cell.j], size, 4, (tick) => 7 * format(tick, 3, spec.ranges[cell.j]).length)) svg("text", { x: x0 + cell.x(value), y: y0 + size + 15, "text-anchor": "middle" }, picture, format(value, 3, spec.ranges[cell.j]));
         svg("text", { class: "name", x: x0 + size / 2, y: y0 + size + 34, "text-anchor": "middle" }, picture, spec.names[cell.j]);
       }
       if (first) {
-        if (roomy) for (const value of ticks(spec.ranges[cell.i], size > 150 ? 4 : 2)) svg("text", { x: x0 - 5, y: y0 + cell.y(value) + 4, "text-anchor": "end" }, picture, format(value, 3));
+        if (roomy) for (const value of fitting(spec.ranges[cell.i], size, 4, () => 14)) svg("text", { x: x0 - 5, y: y0 + cell.y(value) + 4, "text-anchor": "end" }, picture, format(value, 3, spec.ranges[cell.i]));
         svg("text", { class: "name", transform: `translate(${x0 < 60 ? 10 : 12} ${y0 + size / 2}) rotate(-90)`, "text-anchor": "middle" }, picture, spec.names[cell.i]);
       }
     }
 
-    picture.addEventListener("pointermove", (event) => {
+    function point(event) {
       const box = picture.getBoundingClientRect(), zoom = host.clientWidth / box.width;
       const px = (event.clientX - box.left) * zoom, py = (event.clientY - box.top) * zoom;
       const cell = cells.find((one) => px >= one.x0 && px <= one.x0 + one.size && py >= one.y0 && py <= one.y0 + one.size);
       if (!cell) { tip.hidden = true; return; }
       const value = ([low, high], share) => low + share * (high - low);
       const x = value(spec.ranges[cell.j], (px - cell.x0) / cell.size);
-      const rows = [[spec.names[cell.j], format(x)]];
+      const rows = [[spec.names[cell.j], format(x, 4, spec.ranges[cell.j])]];
       if (cell.i === cell.j) {
         const curve = spec.marginals[cell.i], below = x <= curve.x[0] ? 0 : x >= curve.x[curve.x.length - 1] ? 1 : at(curve, x, curve.below);
         rows.push(["draws below", `${(100 * below).toFixed(0)} %`]);
-      } else rows.push([spec.names[cell.i], format(value(spec.ranges[cell.i], 1 - (py - cell.y0) / cell.size))]);
+      } else rows.push([spec.names[cell.i], format(value(spec.ranges[cell.i], 1 - (py - cell.y0) / cell.size), 4, spec.ranges[cell.i])]);
       say(tip, rows);
       place(tip, host, px / zoom, py / zoom + 12);
-    });
-    picture.addEventListener("pointerleave", () => { tip.hidden = true; });
+    }
+
+    pointed(host, picture, point, () => { tip.hidden = true; });
     controls(document.querySelector('[data-controls="pairs"]'), layers, hidden, () => draw());
     const chosen = document.querySelector('[data-controls="parameters"]');
     if (spec.names.length > 2) controls(chosen, spec.names.map((name, i) => ({ key: `parameter${i}`, label: name, kind: "line", color: spec.color })), hidden, () => draw());
