@@ -60,7 +60,7 @@ def test_figure_3_names_its_reference_and_shows_no_empty_column(written, monkeyp
     assert "reference" in table
     assert "why" not in table
     assert "published  " not in table
-    assert "The reference was computed in plain NumPy" in table
+    assert "The reference was computed in plain NumPy" in " ".join(table.split())  # wherever lines break
 
 
 def test_reasons_have_a_column_where_there_are_any(written, tmp_path):
