@@ -1,6 +1,7 @@
 """What commands say of the slips of first users: one sentence that helps, and exit code 2 where it is an error."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,9 @@ def test_a_column_of_text_is_to_be_coded():
 def test_a_missing_table_names_the_nearest_one():
     said = refusal("fit", "soil2022.csv", "harvest202.csv", *FIT)
     assert said == "there is no file harvest202.csv; did you mean harvest2022.csv?"
+    Path("empty").mkdir()
+    said = refusal("fit", "soil2022.csv", "empty/harvest.csv", *FIT)
+    assert said.startswith("there is no file empty/harvest.csv, nor any other table in its folder. Give the path")
 
 
 # ---- predict -------------------------------------------------------------------------------------------------

@@ -93,7 +93,9 @@ def _near(path: Path) -> str:
     meant = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
     if meant:
         return f"; did you mean {path.parent / stems[meant[0]]}?"
-    return f". Its folder has {', '.join(tables[:8])}{', …' if len(tables) > 8 else ''}." if tables else "."
+    if not tables:
+        return f", nor any other table in its folder. Give the path of a file, {ACCEPTED}."
+    return f". Its folder has {', '.join(tables[:8])}{', …' if len(tables) > 8 else ''}."
 
 
 def _line_of(path: Path, separator: str, row: int) -> int | None:
