@@ -60,5 +60,7 @@ def summarize(job: Job, warnings: list[str]) -> Summary:
 
 def _with_options(message: str, sparse: bool) -> str:
     """Return what a search says of its end, with the options of the command in place of arguments."""
+    from decond.learning.fit import MORE
+
     options = "more --restarts, or more --max-iterations" if sparse else "more --restarts"
-    return message.replace("more restarts, or more iterations where max_iterations is offered", options)
+    return message.replace(MORE, options)

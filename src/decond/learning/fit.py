@@ -16,6 +16,9 @@ from decond.notebook import card, number, table
 
 __all__ = ["BoundWarning", "FitResult", "Objective", "maximize_evidence"]
 
+MORE = "more restarts, or more iterations where max_iterations is offered"
+"""What to try when a search has stopped early; whoever has other names for the two says it in those."""
+
 
 class BoundWarning(UserWarning):
     """A learned parameter sits on the edge of the range it was allowed."""
@@ -257,5 +260,5 @@ def _verdict(found: Any, objective: Objective, on_bounds: tuple[str, ...]) -> tu
         return "converged", f"an optimum was found{where}.{note}"
     if found.status == 1:
         kept = "the iterations ran out before an optimum was reached; the best point so far was kept."
-        return "stopped", f"{kept} Try more restarts, or more iterations where max_iterations is offered.{note}"
+        return "stopped", f"{kept} Try {MORE}.{note}"
     return "stopped", f"the line search ended early ({found.message}); the best point so far was kept.{note}"
