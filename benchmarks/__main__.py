@@ -9,12 +9,14 @@ from typing import Any
 from benchmarks import (
     calibration,
     cold_start,
+    dual_embedding,
     evidence,
     exponential_gamma,
     herding,
     honest_bands,
     inference_speed,
     lotka_volterra,
+    mean_embedding,
     out_of_core,
     real_data,
     report,
@@ -37,12 +39,16 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "inference_speed": inference_speed.run,
     "out_of_core": out_of_core.run,
     "task_features": task_features.run,
+    "mean_embedding": mean_embedding.run,
+    "dual_embedding": dual_embedding.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
     "evidence": evidence.plot,
     "herding": herding.plot,
     "sparse": sparse.plot,
     "inference_speed": inference_speed.plot,
+    "mean_embedding": mean_embedding.plot,
+    "dual_embedding": dual_embedding.plot,
 }
 """Pictures of results, for those that have one."""
 

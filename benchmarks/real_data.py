@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from decond.datasets import load_wind, wind_day
-from decond.estimators import CascadeGP, DirectGP, EcologicalGP, ImputeGP, TaskTransformedGP
+from decond.estimators import CascadeGP, DirectGP, DualEmbedding, EcologicalGP, ImputeGP, TaskTransformedGP
 
 HIDDEN_ROWS = 2000
 
@@ -111,6 +111,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "cascade": CascadeGP,
     "impute": ImputeGP,
     "on E[x|y]": EcologicalGP,
+    "dual embedding": DualEmbedding,
 }
 
 

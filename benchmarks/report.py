@@ -65,7 +65,8 @@ def write(
     page = [show(result), "", "## Machine", "", *(f"- {key}: {value}" for key, value in computer.items())]
     if plot is not None:
         plot(result).savefig(folder / f"{name}.png", dpi=130)
-        page += ["", f"![Seconds by system]({name}.png)"]
+        shown = (plot.__doc__ or "Seconds by system").splitlines()[0].removeprefix("Draw ").rstrip(".")
+        page += ["", f"![{shown}]({name}.png)"]
     (folder / f"{name}.md").write_text("\n".join(page) + "\n")
 
 

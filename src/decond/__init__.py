@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from decond import embeddings, features, kernels, problems, regression
 from decond.embeddings import (
+    BayesianMeanEmbedding,
     ConditionalMeanOperator,
     CovarianceOperator,
     CrossCovarianceOperator,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         AggregateGP,
         CascadeGP,
         DirectGP,
+        DualEmbedding,
         EcologicalGP,
         ImputeGP,
         InstrumentalVariablesGP,
@@ -45,6 +47,7 @@ _ON_FIRST_USE = {
         "AggregateGP",
         "CascadeGP",
         "DirectGP",
+        "DualEmbedding",
         "EcologicalGP",
         "ImputeGP",
         "InstrumentalVariablesGP",
@@ -61,12 +64,14 @@ _ON_FIRST_USE = {
 
 __all__ = [
     "AggregateGP",
+    "BayesianMeanEmbedding",
     "CascadeGP",
     "ConditionalMeanOperator",
     "CovarianceOperator",
     "CrossCovarianceOperator",
     "DeconditionalMeanOperator",
     "DirectGP",
+    "DualEmbedding",
     "EcologicalGP",
     "ImputeGP",
     "InstrumentalVariablesGP",

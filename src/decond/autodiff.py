@@ -1,4 +1,4 @@
-"""Gradients through kernels and features: the one place where JAX runs.
+"""Gradients through kernels and features: where JAX runs (and in `decond.lfi.neural`).
 
 Matrix algebra has its adjoints written by hand (`decond.linalg` and the modules above it); what they need
 from here is the last step of the chain rule, from the adjoint of a Gram matrix to the kernel's parameters and
@@ -27,6 +27,7 @@ __all__ = [
     "features_pullback",
     "gram_above",
     "gram_pullback",
+    "in_float64",
     "rows_pullback",
     "symmetric_gram_pullback",
     "traced_squared_distance",
@@ -84,6 +85,23 @@ def device() -> str:
         return f"none ({type(error).__name__}: {error})"
     kind = "" if first.device_kind.lower() == first.platform else f" ({first.device_kind})"
     return f"{first.platform}{kind}"
+
+
+@contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Have JAX compute in float64 inside, whatever the caller's settings are, and keep what it compiles.
+
+    >>> import jax
+    >>> with in_float64():
+    ...     one = jax.numpy.ones(1)
+    >>> one.dtype.name
+    'float64'
+    """
+    import jax
+
+    _set_up()
+    with jax.enable_x64(True):
+        yield
 
 
 def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray) -> Pullback:
@@ -277,12 +295,11 @@ def _prepared(kernel: Parametrized, compiled: Callable[..., Any], *options: Any)
     """Return a compiled function at a kernel, run in float64 whatever the caller's JAX settings are."""
     import jax
 
-    _set_up()
     parameters, constants, structure = flatten(kernel)
 
     def run(*arrays: np.ndarray) -> Any:
         fresh = {path: np.array(value) for path, value in parameters.items()}  # JAX remembers those seen in 32 bits
-        with jax.enable_x64(True):
+        with in_float64():
             values = [np.array(value) for value in constants]
             result = compiled(structure, *options, fresh, values, *(_aligned(array) for array in arrays))
             return jax.tree.map(np.asarray, result)

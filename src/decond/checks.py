@@ -5,9 +5,11 @@ and the remedy.
 """
 
 import datetime
+import difflib
 import sys
 import warnings
-from collections.abc import Sized
+from collections.abc import Mapping, Sequence, Sized
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -26,6 +28,8 @@ __all__ = [
     "check_same_length",
     "column_names",
     "frozen",
+    "near_files",
+    "value_names",
     "warn",
 ]
 
@@ -57,11 +61,15 @@ def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
 
 
 def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
-    """Return one point as a row (1, d): a number, a 1-D array of d values, or a single row of a table.
+    """Return one point as a row (1, d): a number, a 1-D array or dict of d values, or a single row of a table.
 
     >>> as_row([1.0, 2.0], "x").shape
     (1, 2)
+    >>> as_row({"early": 1.0, "late": 2.0}, "x")
+    array([[1., 2.]])
     """
+    if isinstance(value, Mapping):
+        value = list(value.values())
     array = _as_array(value, name, labels)
     rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels)
     if len(rows) != 1:
@@ -313,6 +321,44 @@ def column_names(rows: Any) -> list[str] | None:
     """
     names = list(getattr(rows, "columns", []))
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def value_names(row: Any) -> list[str] | None:
+    """Return the names of the values of one point: of a dict, a Series or a frame; None if they have none.
+
+    >>> value_names({"early": 1.0, "late": 2.0}), value_names([1.0, 2.0])
+    (['early', 'late'], None)
+    """
+    if isinstance(row, Mapping):
+        names = list(row)
+    elif hasattr(row, "columns") or not hasattr(row, "to_numpy"):
+        return column_names(row)
+    else:
+        names = list(getattr(row, "index", []))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = "table") -> str:
+    """Return what to say after the name of a missing file: the one that was probably meant, or those beside it.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "power.decond").touch()
+    >>> near_files(folder / "powre.decond", [".decond"], "Give a model.").startswith("; did you mean")
+    True
+    >>> near_files(folder / "wind.decond", [".decond"], "Give a model.")
+    '. Its folder has power.decond.'
+    """
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}."
+    found = sorted(file.name for file in path.parent.iterdir() if file.name.lower().endswith(tuple(suffixes)))
+    stems = {name.partition(".")[0]: name for name in reversed(found)}  # all suffixes are alike
+    meant = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
+    if meant:
+        return f"; did you mean {path.parent / stems[meant[0]]}?"
+    if not found:
+        return f", nor any other {kind} in its folder. {otherwise}"
+    return f". Its folder has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}."
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -47,6 +47,7 @@ FITS = {
     "AggregateGP": ({"n_restarts": 0}, ("x", "groups", "z_groups")),
     "CascadeGP": ({"n_restarts": 0}, TWO_TABLES),
     "DirectGP": ({"n_restarts": 0}, ("x", "z_x")),
+    "DualEmbedding": ({"n_features": 40}, TWO_TABLES),
     "EcologicalGP": ({"n_restarts": 0}, TWO_TABLES),
     "ImputeGP": ({"n_restarts": 0}, TWO_TABLES),
     "InstrumentalVariablesGP": ({"n_restarts": 0}, ("x", "y", "z", "y_task")),

@@ -145,7 +145,7 @@ def test_few_targets_are_warned_of(folder):
     write_days(folder, n_days=3)
     printed = decond(*DAYS)
     assert "Warning: there are only 3 targets" in printed
-    assert "With --report page.html a page is written that judges it." in printed
+    assert "With --report page.html all of this is one page" in printed
     warnings = json.loads(decond(*DAYS, "--json"))["warnings"]
     assert any("only 3 targets" in warning for warning in warnings)
     write_days(folder, n_days=10)
@@ -246,7 +246,7 @@ WRONG_TABLES = {
     "one row": (cut("pairs.csv", 1), r"pairs.csv has one row below its header; fitting needs at least 2"),
     "empty file": (rewrite("pairs.csv", ""), r"pairs.csv is empty"),
     "missing column": (rewrite("task.csv", "pressure,powr\n1,2\n"), r"no column 'power'; did you mean 'powr'?"),
-    "semicolons": (rewrite("task.csv", "pressure;power\n1,5;2\n"), r"separated by semicolons"),
+    "bars": (rewrite("task.csv", "pressure|power\n1|2\n"), r"separated by bars"),
 }
 
 

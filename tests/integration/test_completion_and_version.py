@@ -17,7 +17,7 @@ import decond
 from decond.cli import app
 
 LINES = {
-    "decond ": {"demo", "fit", "predict", "infer", "reproduce"},
+    "decond ": {"demo", "fit", "predict", "infer", "compare", "reproduce"},
     "decond re": {"reproduce"},
     "decond reproduce ": {"all", "figure3", "figure4", "figure5"},
     "decond reproduce figure4 --o": {"--output"},

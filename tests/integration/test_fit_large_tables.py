@@ -124,7 +124,7 @@ WRONG = {
         "table.csv is not.",
     ),
     "no such column": (("table", *SPARSE, "--x", "widn"), "part0.parquet has no column 'widn'; did you mean 'wind'?"),
-    "no such file": (("table/part9.parquet", *SPARSE), "there is no file table/part9.parquet. Its folder has part0"),
+    "no such file": (("table/part9.parquet", *SPARSE), "no file table/part9.parquet; did you mean table/part"),
     "no such pattern": (("table/x*.parquet", *SPARSE), "no file matches the pattern 'table/x*.parquet'"),
     "an empty folder": (("empty", *SPARSE), "the folder empty and those below have no files"),
     "a single row": (("one.parquet", *SPARSE), "one.parquet has 1 row; fitting needs at least 2"),

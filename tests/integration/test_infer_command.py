@@ -90,7 +90,7 @@ def test_a_diagnosis_is_said_once_and_for_readers(capsys):
     diagnosis = Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)
     files = Files(Path("draws.csv"), Path("draws.png"), None)
     Outcome(
-        posterior, diagnosis, None, [notes[0].replace(" (see probability_valid)", ""), notes[1], "new"], files
+        posterior, diagnosis, "", [notes[0].replace(" (see probability_valid)", ""), notes[1], "new"], (), files
     ).say()
     said = capsys.readouterr()
     assert "[/rate]" in said.out  # a name, no markup

@@ -146,6 +146,7 @@ def test_usual_baselines_are_fitted_where_none_are_given(fitted):
         "cascade",
         "impute z, then regress",
         "regression on E[x | y]",
+        "dual embedding",
     ]
 
 
@@ -253,7 +254,7 @@ def test_a_mediator_of_numbers_is_described():
     assert "40 pairs and 50 task rows" in text
     assert "in y tell much the same of x." in text
     (chart,) = Page(report.html).numbers["groups"]["function"]
-    assert sum(bool(item.get("dash")) for item in chart["series"]) == 3
+    assert sum(bool(item.get("dash")) for item in chart["series"]) == 4
     assert next(item for item in chart["series"] if item["kind"] == "dots")["label"] == "targets, at E[x | y]"
 
 

@@ -56,6 +56,10 @@ FITTED = {
     "CascadeGP, labels": lambda: estimators.CascadeGP(n_restarts=0).fit(X, DAYS, DAY_NAMES, DAY_MEANS.to_numpy()),
     "ImputeGP": lambda: estimators.ImputeGP(n_restarts=0).fit(*TABLES),
     "EcologicalGP": lambda: estimators.EcologicalGP(n_restarts=0).fit(*TABLES),
+    "DualEmbedding": lambda: estimators.DualEmbedding(n_features=12).fit(*TABLES),
+    "DualEmbedding, labels": lambda: estimators.DualEmbedding(n_features=12).fit(
+        X, DAYS, DAY_NAMES, np.column_stack([DAY_MEANS, DAY_MEANS**2])
+    ),
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # what the fits of these small tables warn of

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from decond.cli import app
 from decond.cli.console import wrong_input
 
-COMMANDS = ("demo", "fit", "predict", "infer", "reproduce")
+COMMANDS = ("demo", "fit", "predict", "infer", "compare", "reproduce")
 FIT = ("fit", "pairs.csv", "task.csv", "--x", "wind", "--y", "pressure", "--z", "power")
 SPARSE = ("fit", "task.csv", "--x", "pressure", "--z", "power", "--sparse")
 INFER = ("infer", "short_waits:simulate", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "60")
@@ -38,7 +38,7 @@ def replaced(arguments, old, new):
 
 WRONG = {
     # what was typed: the arguments, and what the message must say
-    "unknown command": (("dmeo",), ("'dmeo'", "did you mean demo?", "demo, fit, predict, infer, reproduce")),
+    "unknown command": (("dmeo",), ("'dmeo'", "did you mean demo?", "demo, fit, predict, infer, compare, reproduce")),
     "far from any command": (("xyzzy",), ("'xyzzy'.", "The commands are demo")),
     "unknown option before the command": (("--verison",), ("--verison", "did you mean --version?")),
     "json before the command": (("--json", "demo"), ("--json goes after the command",)),

@@ -1,6 +1,7 @@
 """The paper's likelihood-free figure, with few simulations and the fastest methods: its numbers and its files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,24 +9,39 @@ from typer.testing import CliRunner
 
 from decond import lfi
 from decond.cli import app
-from decond.paper import FIGURES, figure5
+from decond.paper import FIGURES, TABLES, figure5
 from decond.paper.comparison import NOTES, compare
-from decond.paper.published import PUBLISHED_BARS
+from decond.paper.figure5_runs import GRID, Curve, Plan, run
+from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES
+from decond.problems import exponential_gamma
+
+
+def rejection(_, n, seed):
+    return lfi.RejectionABC(0.3, adjustment="linear", seed=seed, summary="none")
+
+
+def smc(problem, n, seed):
+    return lfi.SMCABC(problem.simulator, n, problem.batched, n_generations=2, seed=seed, summary="none")
+
+
+def neural(problem, n, seed):
+    raise ImportError("lfi.MDN needs packages; install them with: pip install them")
+
+
+PLAN = Plan(
+    curves={"K-ABC": rejection, "ours": rejection},
+    bars={"REJ-ABC": rejection, "SMC-ABC": smc, "MDN": neural},
+    seeds=(0, 1),
+    simulations=200,
+    pilot=120,
+    n_jobs=1,
+)
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    def rejection(_, seed):
-        return lfi.RejectionABC(0.3, adjustment="linear", seed=seed, summary="none")
-
-    def smc(problem, seed):
-        return lfi.SMCABC(problem.simulator, 200, problem.batched, n_generations=2, seed=seed, summary="none")
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure5, "CURVES", {"K-ABC": (rejection, "band", "-")})
-        patch.setattr(figure5, "BARS", {"REJ-ABC": rejection, "SMC-ABC": smc})
-        patch.setattr(figure5, "SIMULATIONS", 200)
-        patch.setattr(figure5, "PILOT", 120)
+        patch.setitem(FIGURES, "figure5", lambda folder, report: figure5.write(folder, report, PLAN))
         patch.delitem(FIGURES, "figure3")  # tests/unit/test_paper.py has it
         folder = tmp_path_factory.mktemp("figures") / "made"
         result = CliRunner().invoke(app, ["reproduce", "all", "--json", "--output", str(folder)])
@@ -45,33 +61,76 @@ def test_the_figure_is_a_picture_and_its_numbers(written):
     assert json.loads((folder / "figure5.json").read_text()) == numbers
 
 
+def test_every_bar_and_curve_of_the_paper_is_run():
+    assert set(PUBLISHED_BARS) <= set(Plan().bars)
+    assert set(PUBLISHED_CURVES) <= set(Plan().curves)
+    assert len(Plan().seeds) == 5
+
+
 def test_curves_are_scored_against_the_true_posterior(written):
     answer = written[1]["answers"]["K-ABC"]
-    assert 0.0 < answer["total_variation"] < 0.3
+    distances = [one["total_variation"] for one in answer["runs"]]
+    assert answer["total_variation"] == pytest.approx(sum(distances) / 2)
+    assert (answer["lowest_total_variation"], answer["highest_total_variation"]) == (min(distances), max(distances))
+    assert 0.0 < min(distances) < max(distances) < 0.3
     assert 0.5 < answer["peak"] < 2.5
     assert (answer["published_total_variation"], answer["published_peak"]) == (0.308, 0.47)
     assert answer["n_simulations"] == 100
 
 
 def test_a_perfect_curve_has_no_distance():
-    density = np.exp(-0.5 * ((figure5.GRID - 1.7) / 0.4) ** 2) / (0.4 * np.sqrt(2.0 * np.pi))
-    assert figure5.Curve(density, 1, 0.0, []).score(density, None)["total_variation"] == 0.0
-    assert figure5.Curve(0.0 * density, 1, 0.0, []).score(density, None)["total_variation"] == pytest.approx(
-        0.5, 1e-4
-    )
+    density = np.exp(-0.5 * ((GRID - 1.7) / 0.4) ** 2) / (0.4 * np.sqrt(2.0 * np.pi))
+    assert Curve(density, 1, 0.0, []).total_variation(density) == 0.0
+    assert Curve(0.0 * density, 1, 0.0, []).total_variation(density) == pytest.approx(0.5, 1e-4)
 
 
-def test_bars_count_simulations_and_failures(written):
+def test_draws_that_are_all_the_same_are_as_far_from_the_truth_as_can_be():
+    class Same(lfi.KABC):
+        def _posterior(self, observed):
+            return lfi.Posterior(self.prior_, lambda n, rng: np.full((n, 1), 1.7))
+
+    plan = Plan(curves={"K-ABC": lambda toy, n, seed: Same()}, bars={}, seeds=(0,), simulations=60, n_jobs=1)
+    truth = np.exp(exponential_gamma().log_posterior(GRID))
+    assert run(plan).curves["K-ABC"][0].total_variation(truth) == pytest.approx(1.0, abs=0.01)
+
+
+def test_bars_count_simulations_failures_and_coverage(written):
     numbers = written[1]
     assert numbers["true_log_theta_1"] == pytest.approx(-4.60517, abs=1e-5)
     assert numbers["published_bars"]["DME"] == [-4.744, -4.313]
+    truth = np.log([0.01, 0.5, 1.0, 0.01])
+    assert list(numbers["lotka_volterra"]) == ["REJ-ABC", "SMC-ABC"]
     for name, bar in numbers["lotka_volterra"].items():
-        assert -5.0 <= bar["low"] < bar["high"] <= 2.0
         assert (bar["published_low"], bar["published_high"]) == PUBLISHED_BARS[name]
         assert bar["n_simulations"] == 200
-        assert 0 < bar["n_failed"] < 60
-        assert len(bar["covered"]) == len(bar["intervals"]) == 4
-        assert any("failed" in note for note in bar["notes"])
+        ends = np.array([answer["intervals"] for answer in bar["runs"]])  # seeds, parameters, ends
+        covered = (ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1])
+        assert [answer["covered"] for answer in bar["runs"]] == covered.tolist()
+        assert bar["times_covered"] == covered[:, 0].sum()
+        assert bar["coverage_of_all_parameters"] == covered.mean()
+        np.testing.assert_allclose([bar["low"], bar["high"]], np.median(ends[:, 0], axis=0))
+        assert bar["width"] == pytest.approx(np.mean(ends[:, 0, 1] - ends[:, 0, 0]))
+        for answer in bar["runs"]:
+            assert 0 < answer["n_failed"] < 60
+            assert any("failed" in note for note in answer["notes"])
+
+
+def test_numbers_do_not_depend_on_the_number_of_processes():
+    plan = Plan(curves={"K-ABC": rejection}, bars={"SMC-ABC": smc}, seeds=(0, 1), simulations=150, pilot=100)
+    told = []
+    two = run(replace(plan, n_jobs=2), lambda ended, total: told.append((ended, total)))
+    one = run(replace(plan, n_jobs=1))
+    assert told == [(ended, 6) for ended in range(1, 7)]
+    for name, bars in one.bars.items():
+        for ours, theirs in zip(bars, two.bars[name], strict=True):
+            np.testing.assert_array_equal(ours.interval, theirs.interval)
+    for ours, theirs in zip(one.curves["K-ABC"], two.curves["K-ABC"], strict=True):
+        np.testing.assert_array_equal(ours.density, theirs.density)
+
+
+def test_seeds_give_other_answers(written):
+    first, second = written[1]["lotka_volterra"]["SMC-ABC"]["runs"]
+    assert first["intervals"] != second["intervals"]
 
 
 def test_all_figures_come_with_one_table_of_published_and_reproduced(everything):
@@ -84,7 +143,8 @@ def test_all_figures_come_with_one_table_of_published_and_reproduced(everything)
     row = rows["log θ₁, 97.5 %: SMC-ABC"]
     assert (row["figure"], row["published"], row["ours"]) == ("figure5", -4.262, ours["high"])
     assert row["difference"] == pytest.approx(ours["high"] + 4.262, abs=1e-3)
-    assert f"Ours is {ours['width'] / 0.706:.1f} times as wide: 200 simulations here" in row["explanation"]
+    held = f"hold the true value in {ours['times_covered']} of 2 runs: 200 simulations here, more than"
+    assert f"Ours are {ours['width'] / 0.706:.1f} times as wide on average, and {held}" in row["explanation"]
     page = (folder / "figures.md").read_text()
     for row in printed["comparison"]:
         assert f"| {row['quantity']} |" in page
@@ -99,22 +159,43 @@ def test_every_published_number_is_in_the_table_and_every_difference_has_a_reaso
     rows = compare("figure5", written[1])
     published = [row for row in rows if row.published is not None]
     assert len(published) == 2 * (1 + len(PUBLISHED_BARS))
-    assert all(row.agrees or row.why for row in rows)
-    missing = {row.quantity: row for row in rows if row.ours is None}
-    assert "which decond does not have" in missing["log θ₁, 2.5 %: MDN"].why
+    known = [row for row in rows if row.ours is not None]
+    assert len(known) == 2 * (2 + 2)
+    assert all(row.agrees or row.why for row in known)
+
+
+def test_a_method_that_is_not_installed_is_left_out_with_what_to_install(written):
+    assert written[1]["left_out"] == {"MDN": "lfi.MDN needs packages; install them with: pip install them"}
+    row = next(row for row in compare("figure5", written[1]) if row.quantity == "log θ₁, 2.5 %: MDN")
+    assert (row.ours, row.why) == (None, written[1]["left_out"]["MDN"])
 
 
 def test_an_interval_that_collapsed_is_called_so(written):
     numbers = json.loads(json.dumps(written[1]))
-    bar = numbers["lotka_volterra"]["SMC-ABC"]
-    bar |= {"high": bar["low"], "width": 0.0, "notes": ["only 1 of the first 1000 draws are distinct.", "33 failed."]}
+    first = numbers["lotka_volterra"]["SMC-ABC"]["runs"][0]["intervals"][0]
+    first[1] = first[0] + 0.001
     row = next(row for row in compare("figure5", numbers) if row.quantity == "log θ₁, 97.5 %: SMC-ABC")
-    assert row.why.startswith("Ours collapsed onto a point: only 1 of the first 1000 draws are distinct: 200 sim")
+    assert "; 1 collapsed onto a point: 200 simulations here, more than 100,000 in the earlier paper." in row.why
 
 
-def test_the_command_prints_both_panels(written):
-    from decond.cli.reproduce import _as_tables
+def test_tables_show_what_each_method_used_and_covered(everything):
+    folder, printed = everything
+    numbers = printed["figures"]["figure5"]
+    left, right = TABLES["figure5"](numbers)
+    assert [len(left.rows), len(right.rows)] == [2, 2]
+    bar = numbers["lotka_volterra"]["SMC-ABC"]
+    name, simulations, ends, width, covers, *_ = right.rows[1]
+    assert (name, simulations, width) == ("SMC-ABC", "200", f"{bar['width']:.2f}")
+    assert ends == f"{bar['low']:.3f} to {bar['high']:.3f}"
+    assert covers == f"{bar['times_covered']} of 2"
+    page = (folder / "figures.md").read_text()
+    assert all(line in page for table in (left, right) for line in table.as_markdown())
 
-    tables = _as_tables(written[1])
-    assert [table.title for table in tables] == ["answers", "lotka volterra"]
-    assert [table.row_count for table in tables] == [1, 2]
+
+def test_the_command_prints_both_panels(written, capsys):
+    from decond.cli.reproduce import _show_numbers
+
+    _show_numbers("figure5", written[1])
+    shown = capsys.readouterr().out
+    assert "exponential–gamma, 2 seeds" in shown
+    assert "Lotka–Volterra, 95 % intervals, 2 seeds" in shown

@@ -219,7 +219,8 @@ def test_what_cannot_be_saved_says_so(tmp_path):
 
 
 def test_no_file_a_folder_and_an_empty_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*m\. Give the file that decond\.save"):
+    message = r"there is no file .*m, nor any other model in its folder\. Give the file that"
+    with pytest.raises(FileNotFoundError, match=message):
         load(tmp_path / "m")
     with pytest.raises(ModelFileError, match=r"is a folder"):
         load(tmp_path)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from decond.kernels import RBF, Matern32, median_heuristic
 from decond.lfi import PosteriorWarning, Prior, Simulations
-from decond.lfi.methods.deconditioning import Deconditioner, PriorBasis, ThetaFeatures
+from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures
 from decond.lfi.methods.dme import DME
 from decond.lfi.methods.dme_learning import Evidence, Validation
 from decond.lfi.methods.gps_abc import GPSABC
@@ -19,6 +19,7 @@ from decond.lfi.methods.herded import effective_number, lengthscales_of, narrowe
 from decond.lfi.methods.kbr import KBR
 from decond.lfi.methods.kelfi import KELFI
 from decond.lfi.methods.kernel_abc import K2ABC, KABC
+from decond.lfi.methods.refreshing import refreshed
 from decond.lfi.methods.units import InUnits
 
 PRIOR = Prior({"mean": stats.norm(0.0, 1.0)})
@@ -84,7 +85,7 @@ def plain_ratio(problem, lam, delta, at):
 def deconditioner(problem, lam):
     phi, x, draws, v, _ = problem
     features = ThetaFeatures(RBF(0.8), phi, len(phi), np.random.default_rng(0))
-    return Deconditioner(PriorBasis(features, draws, v), RBF(0.6), x, lam)
+    return Deconditioner(PriorBasis(features, draws, v), DataFeatures(features, RBF(0.6), x), lam)
 
 
 class TestDeconditioner:
@@ -122,7 +123,7 @@ class TestDeconditioner:
         ratios = []
         for n_landmarks in (40, 30):
             features = ThetaFeatures(RBF(2.0), phi, n_landmarks, np.random.default_rng(0))
-            rule = Deconditioner(PriorBasis(features, draws, v), RBF(0.6), x, 1e-2)
+            rule = Deconditioner(PriorBasis(features, draws, v), DataFeatures(features, RBF(0.6), x), 1e-2)
             ratios.append(rule.ratio(draws, rule.coefficients(y, 0.1)))
         np.testing.assert_allclose(ratios[1], ratios[0], atol=0.02 * np.abs(ratios[0]).max())
 
@@ -236,13 +237,25 @@ class TestDME:
         assert posterior.mean()[0] == pytest.approx(0.75, abs=0.25)
         assert posterior.std()[0] == pytest.approx(0.71, abs=0.2)
 
-    def test_a_narrow_posterior_is_not_blurred_by_few_prior_draws(self):
+    @pytest.mark.parametrize("make", [DME, KELFI])
+    def test_a_narrow_posterior_is_not_blurred_by_few_prior_draws(self, make):
         rng = np.random.default_rng(0)
         theta = np.concatenate([PRIOR.sample(50, rng), rng.normal(0.5, 0.05, (100, 1))])
         x = theta + 0.01 * rng.standard_normal(theta.shape)
-        posterior = DME(n_prior=400).fit(Simulations(theta, x), PRIOR).posterior([0.5])
+        posterior = make(n_prior=400).fit(Simulations(theta, x), PRIOR).posterior([0.5])
         assert posterior.std()[0] < 0.06
         assert len(np.unique(posterior.samples)) > 100
+
+    def test_refreshed_draws_weigh_as_draws_of_the_prior(self):
+        rng = np.random.default_rng(0)
+        method = DME().fit(gaussian_sims(60), PRIOR)
+        near = np.exp(-50.0 * (method.phi_[:, 0] - method.phi_[0, 0]) ** 2)
+        draws, weights = refreshed(method, RBF(0.3), method.phi_, near, 20_000, rng)
+        theta = PRIOR.from_working(draws)[:, 0]
+        assert np.mean(np.abs(draws - method.phi_[0]) < 0.5) > 0.7  # most are where they were asked for
+        assert weights.sum() == pytest.approx(1.0)
+        assert weights @ theta == pytest.approx(0.0, abs=0.05)
+        assert weights @ theta**2 == pytest.approx(1.0, abs=0.05)
 
     def test_failed_simulations_count_against_their_parameters(self):
         """Above 0.8 every simulation fails: a valid observation of 1 came from below."""

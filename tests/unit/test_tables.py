@@ -57,11 +57,50 @@ def test_cells_are_not_guessed_at(table):
     assert found.labels(["country"])["country"].tolist() == ["NA", "None"]
 
 
+@pytest.mark.parametrize(
+    ("content", "name", "note"),
+    [
+        ("day;wind\nmon;7.5\ntue;-8\n", "t.csv", "t.csv was read as separated by semicolons."),
+        ("day;wind\nmon;7,5\ntue;-8\n", "t.csv", "t.csv was read as separated by semicolons, with decimal commas."),
+        ("day\twind\nmon\t7.5\ntue\t-8\n", "t.csv", "t.csv was read as separated by tabs."),
+        ("day,wind\nmon,7.5\ntue,-8\n", "t.tsv", "t.tsv was read as separated by commas."),
+    ],
+)
+def test_other_separators_are_understood_and_said(table, content, name, note):
+    found = table(content, name)
+    assert found.numbers(["wind"])["wind"].tolist() == [7.5, -8.0]
+    assert found.labels(["day"])["day"].tolist() == ["mon", "tue"]
+    assert found.notes == (note,)
+    with pytest.raises(TableError, match="line 3 has 'calm'"):
+        table(content.replace("-8", "calm"), name).numbers(["wind"])
+
+
+def test_decimal_commas_change_numbers_only(table):
+    found = table('place;"share; in %";size\n"Ulm, 7,5 km";1,5e-3;\nKiel;12,25;3\n')
+    assert found.frame.to_numpy().tolist() == [["Ulm, 7,5 km", "1.5e-3", ""], ["Kiel", "12.25", "3"]]
+
+
+@pytest.mark.parametrize("other", ["7.5", "1.234,5"])
+def test_commas_and_points_together_are_refused(table, other):
+    """In such a file 1.234 may mean a thousand, so nothing is guessed."""
+    found = table(f"wind;power\n1;{other}\n2;3,5\n")
+    with pytest.raises(TableError, match="a decimal point"):
+        found.numbers(["power"])
+
+
+def test_commas_in_a_table_of_commas_or_tabs_are_no_decimals(table):
+    for content, name in (('x,y\n"1,234",2\n', "t.csv"), ("x\ty\n1,234\t2\n", "t.tsv")):
+        found = table(content, name)
+        assert found.notes == ()
+        with pytest.raises(TableError, match="decimal point"):
+            found.numbers(["x"])
+
+
 FILES = {
     "empty": ("", "t.csv", r"t\.csv is empty\. Its first line should name the columns"),
-    "semicolons": ("x;y\n1,5;2\n", "t.csv", r"single column 'x;y': it seems to be separated by semicolons.*commas"),
-    "tabs": ("x\ty\n1\t2\n", "t.csv", r"separated by tabs"),
-    "commas in a tsv": ("x,y\n1,2\n", "t.tsv", r"separated by commas.*Save it again with tabs"),
+    "bars": ("x|y\n1|2\n", "t.csv", r"single column 'x\|y': it seems to be separated by bars.*commas"),
+    "semicolons or tabs": ("x;y\tz\n1;2\t3\n", "t.csv", r"separated by semicolons.*Save it again with commas"),
+    "commas or semicolons": ("x,y;z\n1,2;3\n", "t.tsv", r"separated by commas.*Save it again with tabs"),
     "repeated names": ("x,y, x\n1,2,3\n", "t.csv", r"more than one column named 'x'"),
     "too many fields": ("x,y\n1,2\n3,4,5\n", "t.csv", r"not a regular table: Expected 2 fields in line 3, saw 3"),
     "every row too long": ("x,y\n1,2,3\n3,4,5\n", "t.csv", r"Expected 2 fields in line 2, saw 3"),
@@ -236,7 +275,7 @@ def test_typed_columns_of_parquet(tmp_path):
 
 def test_a_mediator_of_numbers_stays_numbers_and_text_becomes_labels(table):
     pairs, task = table("u,v\n1,a\n2,b\n", "p.csv"), table("v,u\nb,7\na,8\n", "q.csv")
-    y, y_task, used, used_task, notes = match_mediators(pairs, task, ["u", "v"])
+    y, y_task, used, used_task, notes, _ = match_mediators(pairs, task, ["u", "v"])
     assert used.all()
     assert used_task.all()
     assert y.dtypes.tolist() == y_task.dtypes.tolist() == [np.dtype(float), np.dtype(object)]

@@ -1,11 +1,11 @@
-"""The command line: `decond demo`, `fit`, `predict`, `infer` and `reproduce`."""
+"""The command line: `decond demo`, `fit`, `predict`, `infer`, `compare` and `reproduce`."""
 
 import sys
 from typing import Annotated
 
 import typer
 
-from decond.cli import demo, fit, infer, predict, reproduce
+from decond.cli import compare, demo, fit, infer, predict, reproduce
 from decond.cli.arguments import Command, Commands
 from decond.cli.console import console, errors, refuse, say_json
 
@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 """What `decond` runs: one command for each module named below."""
 
-for module in (demo, fit, predict, infer, reproduce):
+for module in (demo, fit, predict, infer, compare, reproduce):
     app.command(module.__name__.rpartition(".")[2], cls=Command)(module.command)
 
 

@@ -26,11 +26,13 @@ class Command(TyperCommand):
         self.help = _unwrapped(self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return all parameters; flags take no value, so help shows none."""
+        """Return all parameters; flags take no value, and the name of an argument says its kind: help shows none."""
         parameters: list[Any] = super().get_params(ctx)
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
+            if parameter.param_type_name == "argument" and not _choices(parameter):
+                parameter.display_type_rich = _no_type
         return parameters
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -102,6 +104,10 @@ def _name(parameter: Any) -> str:
     if parameter.param_type_name == "option":
         return str(max(parameter.opts, key=len))
     return str(parameter.metavar or parameter.name.upper())
+
+
+def _no_type(ctx: Any) -> None:
+    """Stand in for what shows the Python type of an argument."""
 
 
 def _choices(parameter: Any) -> str:

@@ -27,4 +27,8 @@ def _header(path: Path) -> list[str]:
         return list(parquet.read_schema(path).names)
     separator = "\t" if ".tsv" in path.suffixes else ","
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        return [name.strip() for name in next(csv.reader(stream, delimiter=separator))]
+        names = next(csv.reader(stream, delimiter=separator))
+    others = [sign for sign in ",;\t" if sign != separator and sign in names[0]]
+    if len(names) == 1 and len(others) == 1:  # as such a file is read
+        names = next(csv.reader(names, delimiter=others[0]))
+    return [name.strip() for name in names]

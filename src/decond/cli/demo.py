@@ -34,6 +34,12 @@ NAIVE = {
 }
 """Answers without deconditioning: words, estimator, and role in the picture."""
 
+FILES = ("report.html", "power_curve.png", "numbers.json", "hours.csv", "days.csv")
+"""What is written."""
+
+HEADING = "power curve from daily means"
+"""What the report is about."""
+
 SOURCE = "Data: ENGIE, La Haute Borne wind farm, Etalab Open Licence 2.0."
 
 
@@ -78,9 +84,10 @@ def command(
     power. Wanted is power as a function of wind, with error bars. The hourly truth on other days scores the answer.
     Writes a report for the browser, a picture, the scores and the two tables; opens nothing.
     """
+    problem = turbine()
     with wrong_input():
         make_folder(output)
-    problem = turbine()
+        _check_own(output, problem)
     if not json:
         story.tell_problem(console, problem.hours, problem.days, list(NAIVE))
     with progress_bar("learning the power curve") as report:
@@ -170,16 +177,29 @@ def _curves(problem: Problem, result: Result) -> story.Curves:
 
 
 def _write(folder: Path, problem: Problem, result: Result) -> list[Path]:
-    """Write the report, the picture, the scores and the two tables."""
-    report, picture, scores, hours, days = (
-        folder / name for name in ("report.html", "power_curve.png", "numbers.json", "hours.csv", "days.csv")
-    )
+    """Write the two tables, by which the folder is known again, the report, the picture and the scores."""
+    report, picture, scores, hours, days = (folder / name for name in FILES)
+    problem.hours.to_csv(hours, index=False)
+    problem.days.to_csv(days, index=False)
     _report(folder, problem, result).write(report)
     _draw(problem, result).savefig(picture, dpi=120)
     scores.write_text(json_text.dumps(result.numbers, indent=2) + "\n")
-    problem.hours.to_csv(hours, index=False)
-    problem.days.to_csv(days, index=False)
     return [report, picture, scores, hours, days]
+
+
+def _check_own(folder: Path, problem: Problem) -> None:
+    """Raise if a file that would be lost is not from the demo, whose tables are always the same."""
+    tables = {"hours.csv": problem.hours, "days.csv": problem.days}
+    own = all(_text(folder / name) == table.to_csv(index=False) for name, table in tables.items())
+    for path in (folder / name for name in FILES):
+        if path.exists() and not (own and (path.suffix != ".html" or HEADING in _text(path))):
+            raise FileExistsError(
+                f"{path} is there already, not from the demo, and would be lost. Give another folder with --output."
+            )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _report(folder: Path, problem: Problem, result: Result) -> Any:
@@ -199,7 +219,7 @@ def _report(folder: Path, problem: Problem, result: Result) -> Any:
         lines={"truth: hourly means on other days": problem.curve()},
         warnings=result.warnings,
         notes=[SOURCE],
-        title="A wind turbine's power curve from daily means",
+        title=f"A wind turbine's {HEADING}",
         command=shlex.join(["decond", "demo", "--output", str(folder)]),
     )
 

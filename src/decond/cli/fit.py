@@ -1,10 +1,11 @@
 """`decond fit`: tables in; a model, a picture and a readable summary out."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,16 +15,16 @@ from decond.cli.jobs import Job, Request, prepare, workers_for
 from decond.cli.reporting import check_report, command_of
 from decond.cli.summary import Summary, summarize
 
-if TYPE_CHECKING:
-    from decond.reports import Report
-
 __all__ = ["command"]
 
 TOO_LARGE = (
     "This model holds matrices of all rows by all rows: fit a sample of some thousand rows, or, where x and z stand "
     "in one table, use --sparse."
 )
-JUDGED = "Is it to be trusted? With --report page.html a page is written that judges it."
+MORE = "With --report page.html all of this is one page, with the curve and what it rests on."
+NOT_JUDGED = (
+    "Is it to be trusted? With so many rows that takes a while: --check judges it, --report page.html on a page."
+)
 TOO_LARGE_SPARSE = "Use fewer --inducing points, or Parquet files, which are read in parts."
 
 
@@ -73,10 +74,11 @@ def command(
         bool, typer.Option("--sparse", help="One large table with x and z, summarized by a few points.")
     ] = False,
     inducing: Annotated[
-        int | None, typer.Option(min=1, help="With --sparse: how many points; 100 by default.")
+        int | None, typer.Option(min=1, metavar="NUMBER", help="With --sparse: how many points; 100 by default.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With --sparse: processes on this machine that share the work.")
+        int | None,
+        typer.Option(min=1, metavar="NUMBER", help="With --sparse: processes on this machine that share the work."),
     ] = None,
     cluster: Annotated[
         str | None,
@@ -87,12 +89,14 @@ def command(
         typer.Option(help="Error bars: honest (the default), or plain (the paper's formulas exactly)."),
     ] = None,
     restarts: Annotated[
-        int | None, typer.Option(min=0, help="Further starts of the search; 4 by default, 0 with --sparse.")
+        int | None,
+        typer.Option(min=0, metavar="NUMBER", help="Further starts of the search; 4 by default, 0 with --sparse."),
     ] = None,
     max_iterations: Annotated[
-        int | None, typer.Option(min=1, help="With --sparse: steps of each search at most; 100 by default.")
+        int | None,
+        typer.Option(min=1, metavar="NUMBER", help="With --sparse: steps of each search at most; 100 by default."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of everything random.")] = 0,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the model; a picture goes beside it."),
@@ -101,6 +105,9 @@ def command(
         Path | None,
         typer.Option("--report", metavar="FILE", help="Where to write a report of the fit: one HTML page, *.html."),
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Judge the fit also where that takes a while; small ones always are.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the results as one JSON object, and nothing else on stdout.")
     ] = False,
@@ -139,7 +146,7 @@ def command(
         cluster,
     )
     with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
-        outcome = _run(request, output, report, command_of(ctx))
+        outcome = _run(request, output, report, check, command_of(ctx))
     if json:
         say_json(outcome.as_json())
     else:
@@ -153,24 +160,26 @@ class Outcome(NamedTuple):
     model: Path
     picture: Path
     report: Path | None
-    page: "Report | None"
+    verdict: Sequence[str]
+    """What to think of it, in one sentence, and why; nothing if it was not judged."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the results for machines."""
         files = {"model": str(self.model), "picture": str(self.picture)}
-        more = {} if self.page is None else {"verdict": self.page.verdict, "report": str(self.report)}
-        return {**asdict(self.summary), **files, **more}
+        more = {} if self.report is None else {"report": str(self.report)}
+        return {**asdict(self.summary), "verdict": self.verdict[0] if self.verdict else None, **files, **more}
 
     def say(self) -> None:
         """Print the results for people."""
-        for part in [*self.summary.parts(), *([] if self.page is None else [self.page.verdict])]:
+        sentences = [NOT_JUDGED]
+        if self.verdict:
+            sentences = [f"Verdict: {self.verdict[0]}", *self.verdict[1:], *([MORE] if self.report is None else [])]
+        for part in [*self.summary.parts(), *sentences]:
             console.print(part, markup=False, highlight=False)
-        if self.report is None:
-            console.print(JUDGED, markup=False, highlight=False)
         say_wrote(self.model, self.picture, *([] if self.report is None else [self.report]))
 
 
-def _run(request: Request, output: Path, report: Path | None, command_line: str) -> Outcome:
+def _run(request: Request, output: Path, report: Path | None, check: bool, command_line: str) -> Outcome:
     """Fit, and write the model, its picture and the report; what can be refused is refused before."""
     picture = _check_output(output)
     check_report(report, output, picture)
@@ -182,12 +191,26 @@ def _run(request: Request, output: Path, report: Path | None, command_line: str)
         caught = _fit(job, client)
     summary = summarize(job, caught)
     _write(job, output, picture)
-    page = None if report is None else _write_report(job, summary, command_line, report)
-    return Outcome(summary, output, picture, report, page)
+    verdict: Sequence[str] = ()
+    if report is not None:
+        verdict = _write_report(job, summary, command_line, report)
+    elif check or job.is_judged_quickly:
+        verdict = _judge(job)
+    return Outcome(summary, output, picture, report, verdict)
 
 
-def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> "Report":
-    """Write the report of a fitted job; naive baselines are fitted for it."""
+def _judge(job: Job) -> Sequence[str]:
+    """Return what to think of a fitted job: a verdict, and why."""
+    from decond.reports.checks import judged
+    from decond.reports.fitted_data import fitted_data
+
+    data, _ = job.shown_data()
+    with progress_bar("judging the fit"):
+        return judged(job.estimator, fitted_data(job.estimator, data, job.request.z)).sentences
+
+
+def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> Sequence[str]:
+    """Write the report of a fitted job, for which naive baselines are fitted; return its verdict, and why."""
     from decond.reports import fit_report
 
     data, notes = job.shown_data()
@@ -201,7 +224,7 @@ def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> 
             command=command_line,
         )
     page.write(path)
-    return page
+    return page.sentences
 
 
 def _check_output(output: Path) -> Path:

@@ -17,8 +17,6 @@ from decond.cli.reporting import check_report, command_of, stdout_for_json
 from decond.tables import check_output, read_table, write_table
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from decond.lfi import Method, Posterior, Prior, diagnostics
     from decond.reports import Report
 
@@ -38,33 +36,50 @@ class MethodName(StrEnum):
     rejection = "rejection"
     mcmc = "mcmc"
     smc = "smc"
+    mdn = "mdn"
+    lfvi = "lfvi"
 
 
 def command(
     ctx: typer.Context,
     simulator: Annotated[
-        str, typer.Argument(help="The simulator as module:function; the module is looked for in this folder too.")
+        str,
+        typer.Argument(
+            metavar="SIMULATOR",
+            help="The simulator as module:function; the module is looked for in this folder too.",
+        ),
     ],
     prior: Annotated[
         Path, typer.Option(metavar="FILE", help="The prior: a TOML file with one table for each parameter.")
     ],
     observed: Annotated[
-        Path, typer.Option(metavar="FILE", help="The observation: a table with one row of summaries.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The observation: a table with one row of summaries, in the order in which the simulator returns "
+            "them. The names in its header are used in messages.",
+        ),
     ],
     simulations: Annotated[
-        int, typer.Option("--simulations", "-n", min=1, help="How many simulations in all.")
+        int, typer.Option("--simulations", "-n", min=1, metavar="NUMBER", help="How many simulations in all.")
     ] = 1000,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds; later ones simulate where the posterior is.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="Rounds; later ones simulate where the posterior is.")
+    ] = 3,
     method: Annotated[
         MethodName, typer.Option(help="How to infer; auto is the residual likelihood.")
     ] = MethodName.auto,
     batched: Annotated[
         bool, typer.Option("--batched", help="The simulator takes many rows of parameters at once.")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="Processes that simulate side by side; -1 for all cores.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Processes that simulate side by side; -1 for all cores.")
+    ] = 1,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Seconds after which a simulation is ended and counted as failed."),
+        typer.Option(
+            min=0.001, metavar="SECONDS", help="Seconds after which a simulation is ended and counted as failed."
+        ),
     ] = None,
     store: Annotated[
         Path | None,
@@ -72,7 +87,7 @@ def command(
             metavar="FILE", help="SQLite file that keeps every simulation; run again to go on where it stopped."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of everything random.")] = 0,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write 10,000 draws; a picture goes beside it."),
@@ -110,9 +125,9 @@ def command(
         options = {"batched": batched, "n_jobs": _checked_jobs(jobs), "timeout": timeout}
         chosen = _method(method.value, seed, diagnose)
         task = Task(
-            _simulator(simulator),
+            simulator_named(simulator),
             _prior(prior),
-            *_observation(observed),
+            *read_observation(observed),
             chosen,
             simulations,
             rounds,
@@ -132,8 +147,10 @@ class Task(NamedTuple):
 
     simulator: Callable[..., Any]
     prior: "Prior"
-    observed: "np.ndarray"
-    summaries: list[str]
+    observed: dict[str, float]
+    """Its values by name."""
+    read: tuple[str, ...]
+    """What was assumed when the observation was read."""
     method: "Method"
     simulations: int
     rounds: int
@@ -156,8 +173,11 @@ class Outcome(NamedTuple):
 
     posterior: "Posterior"
     diagnosis: "diagnostics.Report | None"
-    page: "Report | None"
+    verdict: str
     notes: list[str]
+    """What was warned of."""
+    read: tuple[str, ...]
+    """How the observation was read."""
     files: Files
 
     def as_json(self) -> dict[str, Any]:
@@ -168,18 +188,17 @@ class Outcome(NamedTuple):
             found |= {"simulations": len(sims), "failed": sims.n_failed}
         if self.diagnosis is not None:
             found["diagnosis"] = {"verdict": self.diagnosis.verdict, "sentences": self.diagnosis.sentences}
-        if self.page is not None:
-            found["verdict"] = self.page.verdict
         files = {name: str(path) for name, path in self.files._asdict().items() if path is not None}
-        return {**found, "notes": self.notes, **files}
+        return {**found, "verdict": self.verdict, "notes": [*self.read, *self.notes], **files}
 
     def say(self) -> None:
         """Print the results for people."""
         console.print(_as_table(self.posterior))
-        verdict = "" if self.page is None else self.page.verdict
-        judged = verdict if self.diagnosis is None else _for_readers(str(self.diagnosis))
+        judged = f"Verdict: {self.verdict}" if self.diagnosis is None else _for_readers(str(self.diagnosis))
         for sentence in judged.splitlines():
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        for note in self.read:
+            errors.print(note, markup=False, highlight=False, soft_wrap=True)
         for note in (note for note in self.notes if note.lower() not in judged.lower()):
             errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
         say_wrote(*(path for path in self.files if path is not None))
@@ -194,11 +213,11 @@ def _run(task: Task, files: Files, diagnose: bool, command_line: str) -> Outcome
         posterior.plot().save(files.picture, dpi=120)
         diagnosis = _diagnosed(task, posterior) if diagnose else None
     notes = list(dict.fromkeys(_for_readers(str(warning.message)) for warning in caught))
-    page = None
-    if files.report is not None:
-        page = _report(task, posterior, diagnosis, notes, command_line)
-        page.write(files.report)
-    return Outcome(posterior, diagnosis, page, notes, files)
+    if files.report is None:
+        return Outcome(posterior, diagnosis, _verdict(task, posterior, diagnosis), notes, task.read, files)
+    page = _report(task, posterior, diagnosis, notes, command_line)
+    page.write(files.report)
+    return Outcome(posterior, diagnosis, page.verdict, notes, task.read, files)
 
 
 def _for_readers(text: str) -> str:
@@ -266,6 +285,15 @@ def _diagnosed(task: Task, posterior: "Posterior") -> "diagnostics.Report":
     )
 
 
+def _verdict(task: Task, posterior: "Posterior", diagnosis: "diagnostics.Report | None") -> str:
+    """Return the verdict that a report would have."""
+    from decond.checks import as_row
+    from decond.reports.checks import verdict
+    from decond.reports.inference_checks import NOTHING_WRONG, posterior_checks
+
+    return verdict(posterior_checks(posterior, as_row(task.observed, "observed"), diagnosis), NOTHING_WRONG)[1]
+
+
 def _report(
     task: Task,
     posterior: "Posterior",
@@ -278,16 +306,17 @@ def _report(
     return inference_report(
         posterior,
         task.observed,
-        summaries=task.summaries,
+        summaries=list(task.observed),
         diagnosis=diagnosis,
         warnings=notes,
+        notes=task.read,
         method=type(task.method).__name__,
         seed=task.seed,
         command=command_line,
     )
 
 
-def _simulator(name: str) -> Callable[..., Any]:
+def simulator_named(name: str) -> Callable[..., Any]:
     """Return the function that module:function names."""
     module_name, colon, function_name = name.partition(":")
     if not colon or not module_name or not function_name:
@@ -313,14 +342,14 @@ def _simulator(name: str) -> Callable[..., Any]:
     return found
 
 
-def _observation(path: Path) -> "tuple[np.ndarray, list[str]]":
-    """Return the one row of an observation's table, and its names."""
+def read_observation(path: Path) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the values of an observation by name, and notes on how its table was read."""
     table = read_table(path)
     names = [str(name) for name in table.frame.columns]
     rows = table.numbers(names).to_numpy()
     if len(rows) != 1:
         raise ValueError(f"{path} has {len(rows)} rows; an observation is one row of summaries under a header.")
-    return rows[0], names
+    return dict(zip(names, rows[0].tolist(), strict=True)), table.notes
 
 
 def _as_table(posterior: "Posterior") -> Table:

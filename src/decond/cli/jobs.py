@@ -29,6 +29,10 @@ SHOWN = 5000
 """Rows of a table on disk that the picture is drawn from."""
 
 
+QUICK, QUICK_SPARSE = 400_000, 100_000
+"""Rows times targets, and rows of a sparse model, up to which a fit is judged in about three seconds."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What the user asked for."""
@@ -88,6 +92,13 @@ class Job:
         table = self.data["X"]
         sample = survey(table if client is None else as_cluster_source(table, client=client), 0, SHOWN).sample
         return replace(self, x=pd.DataFrame(sample.x, columns=table.names), z_of_rows=sample.z[:, 0])
+
+    @property
+    def is_judged_quickly(self) -> bool:
+        """Whether checks of the fitted model take only some seconds."""
+        assert self.x is not None
+        targets = next((self.data[name] for name in ("z_groups", "z_task") if name in self.data), None)
+        return len(self.x) <= QUICK_SPARSE if targets is None else len(self.x) * len(targets) <= QUICK
 
     def shown_data(self) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments of `fit` for a report, of a table on disk the rows to draw, and notes about them."""
@@ -197,7 +208,7 @@ def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
     z = task.numbers([request.z])[request.z].to_numpy()[found.used_task]
     data = {"x": x, "y": found.y[found.used], "y_task": found.y_task[found.used_task], "z_task": z}
     estimator = TaskTransformedGP(**request.parameters())
-    notes, warnings = _about_rows(found)
+    notes, warnings = _about_rows(found, pairs, task)
     warnings += [*_few(len(z)), *_like_labels(found.y)]
     return Job(request, f"{len(x)} pairs and {len(z)} task rows", estimator, data, x, None, notes, warnings)
 
@@ -212,15 +223,16 @@ def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
         raise TableError(f"only one {column!r} is in both tables; fitting needs at least {LEAST}.")
     data = {"x": x, "groups": found.y[column][found.used], "z_groups": z}
     estimator = AggregateGP(**request.parameters())
-    notes, warnings = _about_rows(found)
+    notes, warnings = _about_rows(found, rows, groups)
     warnings += _few(len(z))
     return Job(request, f"{len(x)} rows in {len(z)} groups", estimator, data, x, None, notes, warnings)
 
 
-def _about_rows(found: Mediators) -> tuple[list[str], list[str]]:
-    """Return notes and warnings about rows that are left out: it is a warning if they are many."""
+def _about_rows(found: Mediators, *tables: Table) -> tuple[list[str], list[str]]:
+    """Return notes about how tables were read, and notes or, if they are many, warnings about rows left out."""
+    read = [note for table in tables for note in table.notes] + list(found.remarks)
     many = any(np.mean(~used) > MANY for used in (found.used, found.used_task))
-    return ([], list(found.notes)) if many else (list(found.notes), [])
+    return (read, list(found.notes)) if many else (read + list(found.notes), [])
 
 
 def _few(targets: int) -> list[str]:
@@ -250,7 +262,8 @@ def _sparse(request: Request, table: Table) -> Job:
     x, z = table.numbers(request.x), table.numbers([request.z])[request.z].to_numpy()
     estimator = SparseGP(**request.parameters())
     words = f"{len(table)} rows"
-    return Job(request, words, estimator, {"X": x, "y": z}, x, z_of_rows=z, warnings=_few(len(table)))
+    notes = list(table.notes)
+    return Job(request, words, estimator, {"X": x, "y": z}, x, z_of_rows=z, notes=notes, warnings=_few(len(table)))
 
 
 def _sparse_on_disk(request: Request) -> Job:

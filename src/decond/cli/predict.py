@@ -19,8 +19,10 @@ ADDED = ("mean", "sd")
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model that `decond fit` or decond.save wrote.")],
-    table: Annotated[Path, typer.Argument(help="A table (.csv, .tsv or .parquet) with the columns of x.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `decond fit` or decond.save wrote.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A table (.csv, .tsv or .parquet) with the columns of x.")
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -50,8 +52,10 @@ def command(
         write_table(predicted, output)
     if json:
         found = {"predictions": str(output), "model": type(estimator).__name__, **_summary(predicted)}
-        say_json({**found, "notes": notes})
+        say_json({**found, "notes": [*given.notes, *notes]})
         return
+    for note in given.notes:
+        errors.print(note, markup=False, highlight=False, soft_wrap=True)
     for note in notes:
         errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
     say_wrote(output)
@@ -101,11 +105,11 @@ def _with_predictions(table: Table, estimator: Any, x: "pd.DataFrame", output: P
 
 
 def _beyond(estimator: Any, x: "pd.DataFrame") -> list[str]:
-    """Return a note if rows lie beyond the data of the fit, where the model keeps these."""
-    seen = estimator._rows_seen()
-    if seen is None or seen.dtype.kind != "f":
+    """Return a note if rows lie beyond the data of the fit, where the model knows their range."""
+    seen = estimator._range_seen()
+    if seen is None:
         return []
-    low, high = seen.min(axis=0), seen.max(axis=0)
+    low, high = seen
     beyond = ((x < low) | (x > high)).to_numpy()
     count = int(beyond.any(axis=1).sum())
     if not count:

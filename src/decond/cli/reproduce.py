@@ -1,14 +1,17 @@
 """`decond reproduce`: the paper's figures."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from decond.cli.console import console, make_folder, progress_bar, say_json, say_wrote, wrong_input
+from decond.cli.console import console, errors, make_folder, say_json, say_wrote, wrong_input
 
 if TYPE_CHECKING:
     from decond.paper.comparison import Row
@@ -30,8 +33,8 @@ def command(
         Figure,
         typer.Argument(
             help="figure3: a function recovered from two tables. figure4: 100 rows represented by five points. "
-            "figure5: posteriors of two simulators (minutes). all: each of them, and a page that compares every "
-            "number with the published one.",
+            "figure5: posteriors of two simulators, many methods, five seeds (minutes). all: each of them, and a "
+            "page that compares every number with the published one.",
             metavar="FIGURE",
         ),
     ],
@@ -54,14 +57,14 @@ def command(
     paths: list[Path] = []
     rows: list[Row] = []
     for name in names:
-        with progress_bar(f"computing {name}"):
-            written, numbers[name] = FIGURES[name](output)
+        with _bar_of_runs(f"computing {name}") as report:
+            written, numbers[name] = FIGURES[name](output, report)
         paths += written
         rows += compare(name, numbers[name])
         if not json:
-            _show_numbers(numbers[name])
+            _show_numbers(name, numbers[name])
     if figure is Figure.all:
-        paths += write_comparison(output, rows)
+        paths += write_comparison(output, rows, numbers)
     if json:
         comparison = [row.as_dict() for row in rows]
         say_json({"figures": numbers, "comparison": comparison, "files": [str(path) for path in paths]})
@@ -70,9 +73,31 @@ def command(
     say_wrote(*paths)
 
 
-def _show_numbers(numbers: dict[str, Any]) -> None:
-    for table in _as_tables(numbers):
+@contextlib.contextmanager
+def _bar_of_runs(description: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how many runs have ended, and nothing elsewhere; yields what a figure reports to."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task(description, total=None)
+        yield lambda ended, total: progress.update(task, completed=ended, total=total)
+
+
+def _show_numbers(name: str, numbers: dict[str, Any]) -> None:
+    from decond.paper import TABLES
+
+    found = [_framed(*table) for table in TABLES[name](numbers)] if name in TABLES else _as_tables(numbers)
+    for table in found:
         console.print(table)
+
+
+def _framed(title: str, headings: list[str], rows: list[list[str]]) -> Table:
+    """Return a table with its first column to the left and all others to the right."""
+    table = Table(title=title)
+    for at, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if at else "left")
+    for line in rows:
+        table.add_row(*map(Text, line))
+    return table
 
 
 def _as_tables(numbers: dict[str, Any]) -> list[Table]:
@@ -104,12 +129,7 @@ def _show_comparison(rows: "list[Row]") -> None:
     for name in dict.fromkeys(row.figure for row in rows):
         shown = [row for row in rows if row.figure == name]
         headings, cells = tabulated(shown)
-        table = Table(title=f"figure {name.removeprefix('figure')}: {headings[1]} and reproduced")
-        for heading in headings:
-            table.add_column(heading, justify="left" if heading == "number" else "right")
-        for line in cells:
-            table.add_row(*map(Text, line))
-        console.print(table)
+        console.print(_framed(f"figure {name.removeprefix('figure')}: {headings[1]} and reproduced", headings, cells))
         for reason, number in reasons(shown).items():
             console.print(Text(f"{number}. {reason}"))
         for note in NOTES[name]:

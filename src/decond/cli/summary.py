@@ -45,6 +45,7 @@ def summarize(job: Job, warnings: list[str]) -> Summary:
 
     found = job.estimator.fit_result_
     targets = next((job.data[name] for name in ("z_groups", "z_task") if name in job.data), job.z_of_rows)
+    on_edges = edges(found, targets)
     named = hyperparameters(found, Names(job.request.x, job.request.y, job.request.z))
     return Summary(
         title=f"{job.request.z} as a function of {', '.join(job.request.x)}, from {job.words}",
@@ -53,9 +54,13 @@ def summarize(job: Job, warnings: list[str]) -> Summary:
         status=found.status,
         message=_with_options(found.message, job.request.sparse),
         evaluations=found.evaluations,
-        warnings=job.warnings + warnings + [edge.sentence for edge in edges(found, targets) if not edge.harmless],
-        notes=job.notes,
+        warnings=job.warnings + warnings + [edge.sentence for edge in on_edges if not edge.harmless],
+        notes=job.notes + [_capital(edge.sentence) for edge in on_edges if edge.harmless],
     )
+
+
+def _capital(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _with_options(message: str, sparse: bool) -> str:

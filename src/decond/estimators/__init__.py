@@ -3,12 +3,13 @@
 `TaskTransformedGP` (two tables that share a mediator), `TaskTransformedFeatures` (two large ones), `AggregateGP`
 (means of groups), `TransformedGP` (known weights), `SparseGP` (one large table), `InstrumentalVariablesGP`,
 `TaskTransformedRidge`, `DirectGP` (ordinary regression), and what to compare with: `CascadeGP`, `ImputeGP`,
-`EcologicalGP`.
+`EcologicalGP`, `DualEmbedding`.
 """
 
 from decond.estimators.aggregate import AggregateGP
 from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
 from decond.estimators.direct import DirectGP
+from decond.estimators.dual import DualEmbedding
 from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.instruments import InstrumentalVariablesGP
 from decond.estimators.ridge import TaskTransformedRidge
@@ -20,6 +21,7 @@ __all__ = [
     "AggregateGP",
     "CascadeGP",
     "DirectGP",
+    "DualEmbedding",
     "EcologicalGP",
     "ImputeGP",
     "InstrumentalVariablesGP",

@@ -329,6 +329,10 @@ class TaskTransformedFeatures(AnsweringRegressor):
 
     # ---- files ----
 
+    def _range_seen(self) -> Any:
+        span = self._reading.span
+        return None if span is None else np.array([span.low, span.high])
+
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
         settled = self._settle()

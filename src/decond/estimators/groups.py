@@ -24,15 +24,15 @@ class SharedGroups(NamedTuple):
     """The number of task rows of every group."""
 
 
-def shared_groups(y: np.ndarray, y_task: np.ndarray, z: np.ndarray) -> SharedGroups:
-    """Match two tables by label.
+def shared_groups(y: np.ndarray, y_task: np.ndarray, z: np.ndarray, least: int = 2) -> SharedGroups:
+    """Match two tables by label, of which they have to share so many at `least`.
 
     Rows and targets of labels that only one table has say nothing about f; a warning tells how many there are.
     """
     codes = _codes(y, y_task)
     pairs, task = codes[: len(y)], codes[len(y) :]
     shared = np.intersect1d(pairs, task)
-    _check_shared(shared, y, y_task)
+    _check_shared(shared, y, y_task, least)
     rows, task_rows = np.isin(pairs, shared), np.isin(task, shared)
     _warn_of_strangers(rows, task_rows)
     counts = np.array([np.sum(task == code) for code in shared])
@@ -47,12 +47,12 @@ def _codes(y: np.ndarray, y_task: np.ndarray) -> np.ndarray:
     return np.array([numbers.setdefault(row, len(numbers)) for row in rows])
 
 
-def _check_shared(shared: np.ndarray, y: np.ndarray, y_task: np.ndarray) -> None:
-    if len(shared) < 2:
+def _check_shared(shared: np.ndarray, y: np.ndarray, y_task: np.ndarray, least: int) -> None:
+    if len(shared) < least:
         ours, theirs = (sorted({str(row[0]) for row in table})[:5] for table in (y, y_task))
         raise ValueError(
             f"y and y_task have {len(shared)} label(s) in common (y has {', '.join(ours)}…; y_task has "
-            f"{', '.join(theirs)}…); at least 2 are needed. Check spelling, upper and lower case, and blanks."
+            f"{', '.join(theirs)}…); at least {least} are needed. Check spelling, upper and lower case, and blanks."
         )
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from decond.notebook import card, definitions, number
@@ -41,6 +42,11 @@ class Shown:
     def _rows_seen(self) -> Any:
         """Return the rows of x that the model was fitted on; None if it cannot tell them."""
         return None
+
+    def _range_seen(self) -> Any:
+        """Return the least and the largest value of each column of x, (2, d); None if they cannot be told."""
+        rows = self._rows_seen()
+        return None if rows is None or rows.dtype.kind != "f" else np.array([rows.min(axis=0), rows.max(axis=0)])
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram and, once fitted, what was learned."""

@@ -266,6 +266,10 @@ class SparseGP(AnsweringRegressor):
         self.scale_: Any = float(scale[0]) if reading.flat else scale
         return self
 
+    def _range_seen(self) -> Any:
+        span = self._reading.span
+        return None if span is None else np.array([span.low, span.high])
+
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
         check_is_fitted(self)

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from decond.checks import near_files
+
 __all__ = ["ARRAY_KINDS", "Container", "ModelFileError", "read", "write"]
 
 ARRAY_KINDS = "biufU"
@@ -71,7 +73,8 @@ def read(path: Path) -> Iterator["Container"]:
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder. Give the file that decond.save or `decond fit` wrote.")
     if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}. Give the file that decond.save or `decond fit` wrote.")
+        near = near_files(path, [".decond"], "Give the file that decond.save or `decond fit` wrote.", "model")
+        raise FileNotFoundError(f"there is no file {path}{near}")
     with path.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as archive:

@@ -247,8 +247,9 @@ def _result(
 def _warn_of_bounds(names: list[str]) -> None:
     if names:
         warn(
-            f"the learned {', '.join(names)} sit(s) on the edge of the allowed range. The data may say little "
-            "about it, or the range is too narrow: widen its bounds, or fix it at a value you believe.",
+            f"the learned {', '.join(names)} sit(s) on the edge of the allowed range: the data say little about "
+            "it. Leave out a column that tells nothing, or choose the value yourself: a kernel that you give is used "
+            "as it is with optimize=False. Ranges of your own go into learning.select(..., bounds=...).",
             BoundWarning,
         )
 

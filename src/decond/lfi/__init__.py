@@ -4,7 +4,9 @@
 `Simulations`; a method, ``method.fit(sims, prior).posterior(observed)``, gives a `Posterior`; `diagnostics` judge it.
 """
 
+from decond.comparison import Comparison
 from decond.lfi import diagnostics
+from decond.lfi.comparison import compare
 from decond.lfi.database import StoreError
 from decond.lfi.diagnostics import diagnose
 from decond.lfi.inference import METHODS, infer
@@ -14,7 +16,9 @@ from decond.lfi.methods.gps_abc import GPSABC
 from decond.lfi.methods.kbr import KBR
 from decond.lfi.methods.kelfi import KELFI
 from decond.lfi.methods.kernel_abc import K2ABC, KABC
+from decond.lfi.methods.lfvi import LFVI
 from decond.lfi.methods.mcmc import MCMCABC
+from decond.lfi.methods.mdn import MDN
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.methods.residual import ResidualLikelihood
 from decond.lfi.methods.smc import SMCABC
@@ -33,9 +37,12 @@ __all__ = [
     "KABC",
     "KBR",
     "KELFI",
+    "LFVI",
     "MCMCABC",
+    "MDN",
     "METHODS",
     "SMCABC",
+    "Comparison",
     "Method",
     "Posterior",
     "PosteriorWarning",
@@ -47,6 +54,7 @@ __all__ = [
     "SimulationWarning",
     "Simulations",
     "StoreError",
+    "compare",
     "diagnose",
     "diagnostics",
     "infer",

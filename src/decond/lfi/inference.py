@@ -5,14 +5,14 @@ import copy
 import hashlib
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 import joblib
 import numpy as np
 
-from decond.checks import as_count, as_row, warn
+from decond.checks import as_count, as_row, value_names, warn
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
 from decond.lfi.plans import SimulationWarning
@@ -35,6 +35,8 @@ METHODS = {
     "rejection": "RejectionABC",
     "mcmc": "MCMCABC",
     "smc": "SMCABC",
+    "mdn": "MDN",
+    "lfvi": "LFVI",
 }
 """Names that `infer` and the command line accept; "auto" is the residual likelihood."""
 
@@ -75,9 +77,12 @@ def infer(
 
     A store may serve several observations: round 0 is shared, and further rounds are run for each, with a warning.
 
-    "mcmc", "smc" and "gpsabc" (`runs_simulator`) spend a fifth of the budget on round 0 and then run the simulator
-    themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an interruption
-    their chain starts again from round 0. `timeout` holds, and what they ran is in the store as round "method".
+    "mcmc", "smc", "gpsabc", "mdn" and "lfvi" (`runs_simulator`) spend a fifth of the budget on round 0 and then run
+    the simulator themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an
+    interruption they start again from round 0. `timeout` holds, and what they ran is in the store as round "method".
+
+    The values of `observed` are in the order in which the simulator returns them. Names of a dict, a pandas Series or
+    a frame of one row are used in messages; they do not reorder anything.
 
     >>> from scipy import stats
     >>> prior = Prior({"mean": stats.norm(0, 2)})
@@ -191,8 +196,9 @@ def _in_rounds(
 
 def _mark(observed: Any) -> str:
     """Return a short text that tells one observation from another."""
+    values = list(observed.values()) if isinstance(observed, Mapping) else observed
     try:
-        content = np.asarray(observed, dtype=np.float64).tobytes()
+        content = np.asarray(values, dtype=np.float64).tobytes()
     except (TypeError, ValueError):  # raw data sets may have parts of different lengths
         content = repr(observed).encode()
     return hashlib.sha256(content).hexdigest()[:8]
@@ -251,7 +257,10 @@ def _with_its_own_simulations(
 def _seen(method: Method, observed: Any, summarize: Callable[[Any], Any] | None) -> Any:
     """Return the observation as the method takes it: where the simulations are summarized, summarized or raw."""
     if not method.takes_raw:
-        return as_row(observed, "observed") if summarize is None else summarized_observation(observed, summarize)
+        if summarize is not None:
+            return summarized_observation(observed, summarize)
+        row = as_row(observed, "observed")
+        return row if value_names(observed) is None else observed
     if summarize is None:
         raise ValueError(
             f"{type(method).__name__} compares raw data sets, and these are kept where simulations are summarized. "

@@ -2,12 +2,13 @@
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from decond.lfi.prior import Prior
 
-__all__ = ["read_prior"]
+__all__ = ["prior_of", "read_prior"]
 
 EXAMPLE = '[rate]\ndistribution = "gamma"\na = 2.0\nscale = 1.0'
 RANGES = ("uniform", "loguniform")
@@ -34,6 +35,11 @@ def read_prior(path: Any) -> Prior:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}. A prior looks like:\n{EXAMPLE}") from None
+    return prior_of(tables, path)
+
+
+def prior_of(tables: Mapping[str, Any], path: Path) -> Prior:
+    """Return the prior in tables of a TOML file, one for each parameter; messages name the file."""
     return Prior({name: _distribution(name, table, path) for name, table in tables.items()})
 
 

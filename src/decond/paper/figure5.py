@@ -1,250 +1,151 @@
 """Figure 5: posteriors of simulators from few simulations (section 8.3), the published answers beside ours."""
 
-import time
-import warnings
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from decond import lfi
-from decond.paper.output import write_figure
+from decond.paper.figure5_picture import draw
+from decond.paper.figure5_runs import GRID, Bar, Curve, Plan, Report, Runs, run
+from decond.paper.output import Table, write_figure
 from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES, Published
-from decond.plotting.style import COLORS, plot_line
-from decond.problems import SimulatorProblem, exponential_gamma, lotka_volterra
+from decond.problems import exponential_gamma, lotka_volterra
 
-__all__ = ["Bar", "Curve", "bars", "curves", "write"]
-
-GRID = np.linspace(0.0, 3.5, 701)
-TOY_SIMULATIONS, TOY_BUDGET_GPS = 100, 200
-SIMULATIONS, PILOT, ROUNDS = 2000, 500, 4
-"""Lotka–Volterra: simulations in all, those that methods with a simulator of their own start from, and rounds."""
-
-FIXED = 1e-3
-"""λ where the marginal likelihood chooses lengthscales: the paper keeps it fixed without saying at what."""
-
-Build = Callable[[SimulatorProblem, Any], lfi.Method]
+__all__ = ["Plan", "tables", "write"]
 
 
-def _dme_as_written(optimum: str, seed: Any) -> lfi.Method:
-    return lfi.DME(objective="evidence", optimum=optimum, robust=False, regularization=FIXED, seed=seed)
-
-
-def _kelfi_as_written(optimum: str, seed: Any) -> lfi.Method:
-    return lfi.KELFI(objective="evidence", optimum=optimum, regularization=FIXED, seed=seed)
-
-
-CURVES: dict[str, tuple[Build, str, str]] = {
-    "residual likelihood": (lambda _, seed: lfi.ResidualLikelihood(seed=seed), "cascade", "-"),
-    "DME, validated": (lambda _, seed: lfi.DME(seed=seed), "model", "-"),
-    "DME, evidence (global)": (lambda _, seed: _dme_as_written("global", seed), "model", "--"),
-    "DME, evidence (local)": (lambda _, seed: _dme_as_written("local", seed), "model", ":"),
-    "KELFI, evidence (global)": (lambda _, seed: _kelfi_as_written("global", seed), "density", "--"),
-    "KELFI, evidence (local)": (lambda _, seed: _kelfi_as_written("local", seed), "density", ":"),
-    "KELFI, validated": (lambda _, seed: lfi.KELFI(seed=seed), "density", "-"),
-    "K-ABC": (lambda _, seed: lfi.KABC(seed=seed), "band", "-"),
-    "KBR": (lambda _, seed: lfi.KBR(seed=seed), "initial", "-"),
-    "K2-ABC": (lambda _, seed: lfi.K2ABC(seed=seed), "impute", "-"),
-    "GPS-ABC": (
-        lambda toy, seed: lfi.GPSABC(toy.simulator, TOY_BUDGET_GPS, batched=toy.batched, seed=seed),
-        "data",
-        "-",
-    ),
-}
-"""The methods of the left panel, with the role that gives their color and the style of their line."""
-
-BARS: dict[str, Build] = {
-    "REJ-ABC": lambda _, seed: lfi.RejectionABC(0.01, seed=seed, summary="none"),
-    "REJ-ABC, adjusted": lambda _, seed: lfi.RejectionABC(0.05, adjustment="linear", seed=seed, summary="none"),
-    "MCMC-ABC": lambda lv, seed: lfi.MCMCABC(lv.simulator, SIMULATIONS, lv.batched, seed=seed, summary="none"),
-    "SMC-ABC": lambda lv, seed: lfi.SMCABC(lv.simulator, SIMULATIONS, lv.batched, seed=seed, summary="none"),
-    "SMC-ABC, adjusted": lambda lv, seed: lfi.SMCABC(
-        lv.simulator, SIMULATIONS, lv.batched, adjustment="linear", seed=seed, summary="none"
-    ),
-    "KBR": lambda _, seed: lfi.KBR(seed=seed),
-    "KELFI": lambda _, seed: lfi.KELFI(seed=seed),
-    "DME": lambda _, seed: lfi.DME(seed=seed),
-    "residual likelihood": lambda _, seed: lfi.ResidualLikelihood(seed=seed),
-}
-"""The methods of the right panel, in the order of the published bars."""
-
-
-class Curve(NamedTuple):
-    """A posterior density of the rate on the grid, and how it was come by."""
-
-    density: np.ndarray
-    n_simulations: int
-    seconds: float
-    notes: list[str]
-
-    def score(self, truth: np.ndarray, published: Published | None) -> dict[str, Any]:
-        """Return the distance to the truth and the peak, beside those published."""
-        return {
-            "total_variation": float(0.5 * np.trapezoid(np.abs(self.density - truth), GRID)),
-            "published_total_variation": published.total_variation if published else None,
-            "peak": float(self.density.max()),
-            "published_peak": published.peak if published else None,
-            "n_simulations": self.n_simulations,
-            "seconds": self.seconds,
-            "notes": self.notes,
-        }
-
-
-class Bar(NamedTuple):
-    """95 % intervals (2, 4) of the log rates, and how they were come by."""
-
-    interval: np.ndarray
-    n_simulations: int
-    n_failed: int
-    seconds: float
-    notes: list[str]
-
-    def score(self, truth: np.ndarray, published: tuple[float, float] | None) -> dict[str, Any]:
-        """Return the interval of log θ₁ beside the published one, and which parameters are covered."""
-        low, high = self.interval
-        return {
-            "low": float(low[0]),
-            "high": float(high[0]),
-            "width": float(high[0] - low[0]),
-            "published_low": published[0] if published else None,
-            "published_high": published[1] if published else None,
-            "covered": ((low <= truth) & (truth <= high)).tolist(),
-            "intervals": self.interval.T.tolist(),
-            "n_simulations": self.n_simulations,
-            "n_failed": self.n_failed,
-            "seconds": self.seconds,
-            "notes": self.notes,
-        }
-
-
-def curves(seed: int = 0) -> dict[str, Curve]:
-    """Return the posterior density of the rate by each method, from the same 100 simulations."""
-    toy = exponential_gamma()
-    assert toy.raw_simulator is not None
-    sims = lfi.simulate(
-        toy.raw_simulator,
-        toy.prior,
-        TOY_SIMULATIONS,
-        seed=seed,
-        batched=True,
-        summarize=toy.summarize,
-        progress=False,
-    )
-    found = {}
-    for name, (build, _, _) in CURVES.items():
-        start = time.perf_counter()
-        method = build(toy, seed)
-        observed = toy.observed_raw if name == "K2-ABC" else toy.observed
-        posterior = _quietly(partial(_fitted_posterior, method, sims, toy.prior, observed))
-        density = posterior.marginal_density("rate", GRID)
-        found[name] = Curve(density, method.n_simulations_, time.perf_counter() - start, posterior.notes)
-    return found
-
-
-def bars(seed: int = 0) -> dict[str, Bar]:
-    """Return the 95 % intervals of the four log rates by each method, from 2000 simulations each."""
-    problem = lotka_volterra()
-    found = {}
-    for name, build in BARS.items():
-        start = time.perf_counter()
-        posterior, n_simulations, n_failed = _predators(problem, build(problem, seed), seed)
-        interval = posterior.interval(0.95)
-        found[name] = Bar(interval, n_simulations, n_failed, time.perf_counter() - start, posterior.notes)
-    return found
-
-
-def write(folder: Path, seed: int = 0) -> tuple[list[Path], dict[str, Any]]:
-    """Write ``figure5.png`` and ``figure5.json`` into a folder."""
+def write(folder: Path, report: Report | None = None, plan: Plan | None = None) -> tuple[list[Path], dict[str, Any]]:
+    """Write ``figure5.png`` and ``figure5.json`` into a folder, and report how many runs have ended."""
+    plan = plan or Plan()
     toy, problem = exponential_gamma(), lotka_volterra()
     assert toy.log_posterior is not None
     assert problem.true_parameters is not None
     truth = np.exp(toy.log_posterior(GRID))
-    left, right = curves(seed), bars(seed)
-    numbers = {
-        "figure": "likelihood-free inference (section 8.3, Figure 5)",
-        "answers": {name: curve.score(truth, PUBLISHED_CURVES.get(name)) for name, curve in left.items()},
-        "lotka_volterra": {
-            name: bar.score(problem.true_parameters, PUBLISHED_BARS.get(name)) for name, bar in right.items()
-        },
-        "published_bars": {name: list(bar) for name, bar in PUBLISHED_BARS.items()},
-        "true_log_theta_1": float(problem.true_parameters[0]),
-    }
-    return write_figure(folder, "figure5", _draw(truth, left, right, problem.true_parameters[0]), numbers), numbers
+    runs = run(plan, report)
+    numbers = _numbers(plan, runs, truth, problem.true_parameters)
+    return write_figure(folder, "figure5", draw(runs, truth, float(problem.true_parameters[0])), numbers), numbers
 
 
-def _predators(problem: SimulatorProblem, method: Any, seed: int) -> tuple[lfi.Posterior, int, int]:
-    """Return the posterior of the predators and prey, the number of simulations and how many of them failed.
-
-    Simulations are draws of the prior for methods that need these, a pilot for those that run the simulator
-    themselves, and proposed where the posterior is, in rounds, for all others.
-    """
-    from_the_prior = getattr(method, "needs_prior_draws", False)
-    if from_the_prior or getattr(method, "runs_simulator", False):
-        n = SIMULATIONS if from_the_prior else PILOT
-        sims = lfi.simulate(problem.simulator, problem.prior, n, seed=seed, batched=True, progress=False)
-        posterior = _quietly(partial(_fitted_posterior, method, sims, problem.prior, problem.observed))
-        return posterior, method.n_simulations_, sims.n_failed + getattr(method, "n_failed_", 0)
-    posterior = _quietly(
-        partial(
-            lfi.infer,
-            problem.simulator,
-            problem.prior,
-            problem.observed,
-            SIMULATIONS,
-            rounds=ROUNDS,
-            method=method,
-            batched=problem.batched,
-            seed=seed,
-            progress=False,
-        )
+def tables(numbers: dict[str, Any]) -> list[Table]:
+    """Return the two tables of the figure: densities on the left, intervals on the right."""
+    seeds = len(numbers["seeds"])
+    left = Table(
+        f"exponential–gamma, {seeds} seeds",
+        ["method", "simulations", "total variation", "range", "published", "peak", "published", "seconds"],
+        [_curve_line(name, answer) for name, answer in numbers["answers"].items()],
     )
-    assert posterior.simulations is not None
-    return posterior, len(posterior.simulations), posterior.simulations.n_failed
+    right = Table(
+        f"Lotka–Volterra, 95 % intervals, {seeds} seeds",
+        [
+            "method",
+            "simulations",
+            "log θ₁",
+            "width",
+            "covers θ₁",
+            "share of all four",
+            "published",
+            "width",
+            "seconds",
+        ],
+        [_bar_line(name, bar, seeds) for name, bar in numbers["lotka_volterra"].items()],
+    )
+    return [left, right]
 
 
-def _fitted_posterior(method: lfi.Method, sims: lfi.Simulations, prior: lfi.Prior, observed: Any) -> lfi.Posterior:
-    return method.fit(sims, prior).posterior(observed)
+def _numbers(plan: Plan, runs: Runs, truth: np.ndarray, true_parameters: np.ndarray) -> dict[str, Any]:
+    return {
+        "figure": "likelihood-free inference (section 8.3, Figure 5)",
+        "seeds": list(plan.seeds),
+        "answers": {
+            name: _score_curves(curves, truth, PUBLISHED_CURVES.get(name)) for name, curves in runs.curves.items()
+        },
+        "lotka_volterra": {
+            name: _score_bars(bars, true_parameters, PUBLISHED_BARS.get(name)) for name, bars in runs.bars.items()
+        },
+        "left_out": runs.left_out,
+        "published_bars": {name: list(bar) for name, bar in PUBLISHED_BARS.items()},
+        "true_log_theta_1": float(true_parameters[0]),
+    }
 
 
-def _quietly(run: Callable[[], lfi.Posterior]) -> lfi.Posterior:
-    """Return a posterior without its warnings, which go into the numbers as notes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lfi.PosteriorWarning)
-        posterior = run()
-        posterior.samples  # noqa: B018 - draws are made here, so that their time counts
-        return posterior
+def _score_curves(curves: list[Curve], truth: np.ndarray, published: Published | None) -> dict[str, Any]:
+    """Return distances to the truth and peaks over the seeds, beside those published."""
+    distances = [curve.total_variation(truth) for curve in curves]
+    peaks = [float(curve.density.max()) for curve in curves]
+    seeds = [
+        {"total_variation": distance, "peak": peak, "seconds": curve.seconds, "notes": curve.notes}
+        for distance, peak, curve in zip(distances, peaks, curves, strict=True)
+    ]
+    return {
+        "n_simulations": float(np.mean([curve.n_simulations for curve in curves])),
+        "total_variation": float(np.mean(distances)),
+        "lowest_total_variation": min(distances),
+        "highest_total_variation": max(distances),
+        "published_total_variation": published.total_variation if published else None,
+        "peak": float(np.median(peaks)),
+        "published_peak": published.peak if published else None,
+        "seconds": float(np.mean([curve.seconds for curve in curves])),
+        "runs": seeds,
+    }
 
 
-def _draw(truth: np.ndarray, left: dict[str, Curve], right: dict[str, Bar], true_log_rate: float) -> Any:
-    from matplotlib.figure import Figure
+def _score_bars(bars: list[Bar], truth: np.ndarray, published: tuple[float, float] | None) -> dict[str, Any]:
+    """Return the interval of log θ₁ (medians of its ends), its width and coverage over the seeds."""
+    covered = np.array([bar.covered(truth) for bar in bars])
+    low, high = np.median([bar.interval[:, 0] for bar in bars], axis=0)
+    seeds = [
+        {
+            "intervals": bar.interval.T.tolist(),
+            "covered": inside.tolist(),
+            "n_simulations": bar.n_simulations,
+            "n_failed": bar.n_failed,
+            "seconds": bar.seconds,
+            "notes": bar.notes,
+        }
+        for bar, inside in zip(bars, covered, strict=True)
+    ]
+    return {
+        "n_simulations": float(np.mean([bar.n_simulations for bar in bars])),
+        "low": float(low),
+        "high": float(high),
+        "width": float(np.mean([bar.width for bar in bars])),
+        "times_covered": int(covered[:, 0].sum()),
+        "coverage_of_all_parameters": float(covered.mean()),
+        "published_low": published[0] if published else None,
+        "published_high": published[1] if published else None,
+        "n_failed": float(np.mean([bar.n_failed for bar in bars])),
+        "seconds": float(np.mean([bar.seconds for bar in bars])),
+        "runs": seeds,
+    }
 
-    figure = Figure(figsize=(12.5, 5.2), layout="constrained")
-    toy, predators = figure.subplots(1, 2)
-    for name, curve in left.items():
-        _, role, style = CURVES[name]
-        plot_line(toy, GRID, curve.density, role, name, style)
-    plot_line(toy, GRID, truth, "truth", "true posterior", "--")
-    toy.set(xlabel="rate θ", ylabel="posterior density", title=f"exponential–gamma, {TOY_SIMULATIONS} simulations")
-    toy.set_ylim(0.0, 1.6 * truth.max())  # a collapsed posterior is a spike that would flatten all others
-    toy.legend(frameon=False, fontsize=9)
-    names = list(dict.fromkeys([*PUBLISHED_BARS, *right]))
-    for at, name in enumerate(names):
-        _bar(predators, at - 0.14, PUBLISHED_BARS.get(name), COLORS["data"], "published")
-        ours = right[name].interval[:, 0] if name in right else None
-        _bar(predators, at + 0.14, ours, COLORS["model"], f"ours, {SIMULATIONS} simulations")
-    predators.axhline(true_log_rate, color=COLORS["truth"], ls="--", lw=1.2, label="true value")
-    predators.set_xticks(range(len(names)), names, rotation=40, ha="right")
-    predators.set(ylabel="log θ₁, 95 % interval", title="Lotka–Volterra")
-    handles, labels = predators.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    predators.legend(unique.values(), unique.keys(), frameon=False, fontsize=9)
-    return figure
+
+def _curve_line(name: str, answer: dict[str, Any]) -> list[str]:
+    return [
+        name,
+        f"{answer['n_simulations']:.0f}",
+        f"{answer['total_variation']:.3f}",
+        f"{answer['lowest_total_variation']:.3f} to {answer['highest_total_variation']:.3f}",
+        _or_dash(answer["published_total_variation"], ".3f"),
+        f"{answer['peak']:.2f}",
+        _or_dash(answer["published_peak"], ".2f"),
+        f"{answer['seconds']:.1f}",
+    ]
 
 
-def _bar(ax: Any, at: float, interval: Any, color: str, label: str) -> None:
-    """Draw one interval, if there is one."""
-    if interval is not None:
-        ends = {"marker": "_", "ms": 9, "mew": 2}  # a posterior that collapsed onto a point is a dash
-        ax.plot([at, at], list(interval), color=color, lw=5, solid_capstyle="butt", label=label, **ends)
+def _bar_line(name: str, bar: dict[str, Any], seeds: int) -> list[str]:
+    low, high = bar["published_low"], bar["published_high"]
+    return [
+        name,
+        f"{bar['n_simulations']:.0f}",
+        f"{bar['low']:.3f} to {bar['high']:.3f}",
+        f"{bar['width']:.2f}",
+        f"{bar['times_covered']} of {seeds}",
+        f"{bar['coverage_of_all_parameters']:.2f}",
+        "–" if low is None else f"{low:.3f} to {high:.3f}",
+        "–" if low is None else f"{high - low:.2f}",
+        f"{bar['seconds']:.0f}",
+    ]
+
+
+def _or_dash(value: float | None, digits: str) -> str:
+    return "–" if value is None else format(value, digits)

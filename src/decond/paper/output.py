@@ -1,10 +1,28 @@
-"""What every figure writes: a picture and its numbers."""
+"""What every figure writes: a picture, its numbers, and tables for people."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["write_figure"]
+__all__ = ["Table", "write_figure"]
+
+
+class Table(NamedTuple):
+    """Cells as they are printed, one list a row."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+
+    def as_markdown(self) -> list[str]:
+        """Return the lines of a Markdown table, the first column to the left and all others to the right.
+
+        >>> Table("widths", ["method", "width"], [["DME", "0.43"]]).as_markdown()
+        ['| method | width |', '|---|---:|', '| DME | 0.43 |']
+        """
+        lines = [self.headings, *self.rows]
+        head, *body = (f"| {' | '.join(line)} |" for line in lines)
+        return [head, f"|---|{'---:|' * (len(self.headings) - 1)}", *body]
 
 
 def write_figure(folder: Path, name: str, figure: Any, numbers: dict[str, Any]) -> list[Path]:

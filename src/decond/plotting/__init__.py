@@ -6,6 +6,7 @@ figure belongs to pyplot where pyplot is in use, so that ``plt.show()`` finds it
 """
 
 from decond.plotting.calibration import CoverageDisplay, RanksDisplay
+from decond.plotting.comparison import ComparisonDisplay, Lines, Rows
 from decond.plotting.diagnosis import DiagnosisDisplay
 from decond.plotting.embedding import EmbeddingDisplay
 from decond.plotting.figures import Display
@@ -17,14 +18,17 @@ from decond.plotting.style import COLORS
 
 __all__ = [
     "COLORS",
+    "ComparisonDisplay",
     "CoverageDisplay",
     "Curve",
     "DiagnosisDisplay",
     "Display",
     "EmbeddingDisplay",
     "FunctionDisplay",
+    "Lines",
     "PairsDisplay",
     "PredictiveDisplay",
     "RanksDisplay",
     "ResidualsDisplay",
+    "Rows",
 ]

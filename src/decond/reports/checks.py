@@ -12,7 +12,7 @@ from decond.reports.edges import edges
 from decond.reports.fitted_data import FittedData
 from decond.reports.function import predictions
 
-__all__ = ["Check", "fit_checks", "verdict"]
+__all__ = ["HELP", "Check", "Judgement", "fit_checks", "judged", "verdict"]
 
 HELPED, HELPED_SOMEWHAT = 3.0, 1.0
 """Resolutions from which deconditioning is said to have helped, and to have helped somewhat."""
@@ -39,6 +39,7 @@ MAX_LEFT_OUT = 3000
 ROWS_PER_POINT = 10
 """Rows for each inducing point from which on a row changes its own prediction but little."""
 
+HELP = "Did deconditioning help?"
 QUESTION_BARS = "Do the error bars of targets hold?"
 LEFT_OUT = "where each was left out"
 
@@ -71,6 +72,26 @@ def verdict(checks: Sequence[Check], otherwise: str) -> tuple[str, str]:
     return "open" if unknown else "good", f"{text[:1].upper()}{text[1:]}."
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What the checks of a fit come to: the worst `state`, the `verdict` in one sentence, and the checks."""
+
+    state: str
+    verdict: str
+    checks: list[Check]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict, and what it rests on where it speaks of deconditioning."""
+        return [self.verdict, *(check.sentence for check in self.checks if check.question == HELP)]
+
+
+def judged(estimator: Any, data: FittedData) -> Judgement:
+    """Return what can be said of a fitted estimator and its data."""
+    checks = fit_checks(estimator, data)
+    return Judgement(*verdict(checks, f"learned from {data.words}"), checks)
+
+
 def fit_checks(estimator: Any, data: FittedData) -> list[Check]:
     """Return what can be checked of a fitted estimator without further data."""
     return [
@@ -84,7 +105,7 @@ def fit_checks(estimator: Any, data: FittedData) -> list[Check]:
 def _resolution(estimator: Any, kind: str) -> list[Check]:
     if kind not in ("groups", "pairs") or not hasattr(estimator, "resolution"):
         return []
-    question, what = "Did deconditioning help?", "group" if kind == "groups" else "value of the mediator"
+    question, what = HELP, "group" if kind == "groups" else "value of the mediator"
     try:
         value = estimator.resolution()
     except ValueError as error:

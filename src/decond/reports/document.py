@@ -35,6 +35,8 @@ class Report:
     title: str
     verdict: str
     html: str = field(repr=False)
+    sentences: tuple[str, ...] = field(default=(), repr=False)
+    """The verdict, and what it rests on first of all; for a terminal."""
 
     def write(self, path: str | Path) -> Path:
         """Write the page to a file and return its path."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from decond.notebook import number
 from decond.reports.baselines import naive_baselines
-from decond.reports.checks import fit_checks, verdict
+from decond.reports.checks import judged
 from decond.reports.document import Report, rendered
 from decond.reports.environment import made_on, versions
 from decond.reports.fitted_data import FittedData, fitted_data
@@ -60,14 +60,13 @@ def fit_report(
     seen, units = fitted_data(estimator, data, target), dict(units or {})
     title = title or f"{seen.target} as a function of {', '.join(seen.x.columns)}"
     charts, more = _charts(estimator, seen, baselines, lines or {}, units)
-    checks = fit_checks(estimator, seen)
-    state, sentence = verdict(checks, f"learned from {seen.words}")
+    judgement = judged(estimator, seen)
     html = rendered(
         "fit.html",
         kind="decond · report of a fit",
         title=title,
-        verdict=sentence,
-        state=state,
+        verdict=judgement.verdict,
+        state=judgement.state,
         subtitle=f"{type(estimator).__name__} · {seen.words}",
         data={"groups": {"function": charts}},
         charts=[{**chart, "still": still(chart), "values": _values(chart)} for chart in charts],
@@ -76,7 +75,7 @@ def fit_report(
         groups=seen.groups(),
         learned=_learned(estimator, seen, units),
         evidence=_evidence(estimator),
-        checks=checks,
+        checks=judgement.checks,
         warnings=list(dict.fromkeys(warnings)),
         notes=[*notes, *more],
         versions=versions(),
@@ -85,7 +84,7 @@ def fit_report(
         settings=_settings(estimator),
         date=made_on(),
     )
-    return Report(title, sentence, html)
+    return Report(title, judgement.verdict, html, tuple(judgement.sentences))
 
 
 def _charts(

@@ -14,7 +14,7 @@ from decond.plotting import COLORS
 from decond.reports.checks import verdict
 from decond.reports.document import Report, rendered
 from decond.reports.environment import made_on, versions
-from decond.reports.inference_checks import posterior_checks
+from decond.reports.inference_checks import NOTHING_WRONG, posterior_checks
 from decond.reports.pairs import marginal_charts, pair_plot
 from decond.reports.still import still
 
@@ -63,7 +63,7 @@ def inference_report(
     known = None if truth is None else posterior.prior.rows(truth, "truth")[0]
     title = title or f"Posterior of {listed(posterior.names)}"
     checks = posterior_checks(posterior, row, diagnosis, known)
-    state, sentence = verdict(checks, "nothing was found wrong")
+    state, sentence = verdict(checks, NOTHING_WRONG)
     charts, more = _charts(posterior, known, diagnosis)
     html = rendered(
         "inference.html",

@@ -12,7 +12,10 @@ from decond.lfi.diagnostics.words import listed, percent
 from decond.notebook import number
 from decond.reports.checks import Check
 
-__all__ = ["posterior_checks"]
+__all__ = ["NOTHING_WRONG", "posterior_checks"]
+
+NOTHING_WRONG = "nothing was found wrong"
+"""What is said where no check has a finding."""
 
 MANY_FAILED = 0.2
 """Share of failed simulations from which on they are worth a second look."""

@@ -10,6 +10,7 @@ from decond.parameters import same
 from decond.scale.feature_model import FeatureModel
 from decond.scale.feature_sums import PairSums, Sums, TaskSums
 from decond.scale.sources import Source
+from decond.scale.spans import Span, Watched, both_spans
 from decond.scale.statistics import Statistics
 
 __all__ = ["FeatureReading"]
@@ -35,6 +36,8 @@ class FeatureReading:
     """Whether targets came as a flat array."""
     task_columns: int | None = None
     """How many columns the mediator of the task rows has."""
+    span: Span | None = None
+    """The range of x; None if it is not known."""
 
     @property
     def complete(self) -> bool:
@@ -46,7 +49,10 @@ class FeatureReading:
         reader = FeatureModel(self.features_x, self.features_y)
         found = self
         if pairs is not None:
-            found = replace(found, pairs=_both(found.pairs, reader.pair_sums(pairs)))._checked()
+            rows = Watched(pairs)
+            sums = reader.pair_sums(rows)
+            span = rows.span if found.pairs is None else both_spans(found.span, rows.span)
+            found = replace(found, pairs=_both(found.pairs, sums), span=span)._checked()
         if task is not None:
             _check_columns("y_task", task.width, found.task_columns)
             found = replace(found, task_columns=task.width)._checked()
@@ -66,7 +72,9 @@ class FeatureReading:
         columns = other.task_columns if self.task_columns is None else self.task_columns
         flat = other.flat if self.task is None else self.flat
         pairs, task = _both(self.pairs, other.pairs), _both(self.task, other.task)
-        return replace(self, pairs=pairs, task=task, flat=flat, task_columns=columns)._checked()
+        spans = [reading.span for reading in (self, other) if reading.pairs is not None]
+        span = both_spans(*spans) if len(spans) == 2 else next(iter(spans), None)
+        return replace(self, pairs=pairs, task=task, flat=flat, task_columns=columns, span=span)._checked()
 
     def _checked(self) -> "FeatureReading":
         """Return it if the mediators of both tables have as many columns, as far as they are known."""
@@ -95,6 +103,7 @@ class FeatureReading:
             "task_columns": self.task_columns,
             "origin": None if task is None else task.origin,
             "flat": self.flat,
+            "span": None if self.span is None else self.span.state(),
         }
 
     @classmethod
@@ -102,7 +111,8 @@ class FeatureReading:
         """Return the reading that `state` describes."""
         pairs = None if state["pairs"] is None else PairSums(Statistics(**state["pairs"]), state["columns"])
         task = None if state["task"] is None else TaskSums(Statistics(**state["task"]), state["origin"])
-        return cls(state["features_x"], state["features_y"], pairs, task, state["flat"], state["task_columns"])
+        span = None if state.get("span") is None else Span(**state["span"])  # files of before have none
+        return cls(state["features_x"], state["features_y"], pairs, task, state["flat"], state["task_columns"], span)
 
 
 def _check_columns(name: str, given: int | None, read: int | None) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from decond.checks import near_files
 from decond.scale.parallel import ahead
 from decond.scale.sources import Part, PartedSource
 
@@ -159,8 +160,8 @@ def _files_at(given: str | Path) -> Iterable[Path]:
         if not found:
             raise FileNotFoundError(f"no file matches the pattern {str(given)!r}.")
         return found
-    near = sorted(p.name for p in path.parent.glob("*") if p.suffix.lower() in SUFFIXES)[:8]
-    raise FileNotFoundError(f"there is no file {path}." + (f" Its folder has {', '.join(near)}." if near else ""))
+    near = near_files(path, SUFFIXES, "Give a file that ends in .parquet or .pq, a folder, or a pattern.")
+    raise FileNotFoundError(f"there is no file {path}{near}")
 
 
 def _check_names(columns: _Columns) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from decond.parameters import same
 from decond.scale.model import SparseModel
 from decond.scale.sources import Source
+from decond.scale.spans import Span, Watched, both_spans
 from decond.scale.statistics import Statistics
 from decond.scale.surveys import survey
 
@@ -55,6 +56,8 @@ class Reading:
     origin: np.ndarray | None = None
     """What is subtracted while reading: near the mean, so that sums of squares keep their digits."""
     sums: Statistics | None = None
+    span: Span | None = None
+    """The range of the rows; None if it is not known."""
 
     def having_read(self, source: Source) -> "Reading":
         """Return what is known after these rows too."""
@@ -62,10 +65,11 @@ class Reading:
         if origin is None:
             mean = survey(source, seed=0, size=0).mean
             origin = mean if self.centered else np.zeros_like(mean)
-        found = self.reader.statistics(source.standardized(origin, np.ones(len(origin))))
+        rows = Watched(source)
+        found = self.reader.statistics(rows.standardized(origin, np.ones(len(origin))))
         if self.sums is None:
-            return replace(self, flat=source.flat, origin=origin, sums=found)
-        return replace(self, sums=self.sums + found)
+            return replace(self, flat=source.flat, origin=origin, sums=found, span=rows.span)
+        return replace(self, sums=self.sums + found, span=both_spans(self.span, rows.span))
 
     def merged(self, other: "Reading") -> "Reading":
         """Return what both know together; both have to read with the same model, in the same units."""
@@ -79,7 +83,7 @@ class Reading:
                 "other.partial_fit(rows, targets) and gp.merge(other)."
             )
         moved = other.sums.standardized(self.origin - other.origin, np.ones(len(self.origin)))
-        return replace(self, sums=self.sums + moved)
+        return replace(self, sums=self.sums + moved, span=both_spans(self.span, other.span))
 
     def _differences(self, other: "Reading") -> list[str]:
         """Return what keeps the sums of two readings from being added."""
@@ -126,13 +130,15 @@ class Reading:
         assert self.sums is not None
         names = ("reader", "centered", "follows", "flat", "scale", "origin")
         sums = {"products": self.sums.products, "variance": self.sums.variance}
-        return {**{name: getattr(self, name) for name in names}, "sums": sums}
+        span = None if self.span is None else self.span.state()
+        return {**{name: getattr(self, name) for name in names}, "sums": sums, "span": span}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Reading":
         """Return the reading that `state` describes."""
         sums = Statistics(state["sums"]["products"], len(state["reader"].inducing), state["sums"]["variance"])
-        return cls(**{**state, "sums": sums})
+        span = state.get("span")  # files of before have none
+        return cls(**{**state, "sums": sums, "span": None if span is None else Span(**span)})
 
 
 def deviation(square: float, offset: float) -> float:

@@ -20,8 +20,10 @@ __all__ = ["Table", "TableError"]
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat"}
 """What an absent number may look like in a text file, in lower case."""
 
-DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+DATE = re.compile(r"(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})(?!\d)")
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
+DECIMAL_POINT = re.compile(r"\s*[+-]?\d+\.\d+(?:[eE][+-]?\d+)?\s*")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)?")
 WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 
 
@@ -50,6 +52,8 @@ class Table:
     name: str
     line_of: Callable[[int], int | None] | None = None
     """Returns on which line of the file, from 1, a row begins, from 0; None if that cannot be found out."""
+    notes: tuple[str, ...] = ()
+    """What was assumed when the file was read."""
 
     def __len__(self) -> int:
         """Return the number of rows, the header not counted."""
@@ -205,6 +209,8 @@ def _remedy(value: Any, otherwise: str = CORRECTED) -> str:
         return "It looks like a date: convert it to a number with a unit, such as days since the start."
     if DECIMAL_COMMA.fullmatch(text):
         return "Write numbers with a decimal point, not a comma."
+    if THOUSANDS.fullmatch(text):
+        return "Write numbers with a decimal point, and with nothing between the thousands."
     return otherwise
 
 

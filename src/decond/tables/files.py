@@ -1,13 +1,14 @@
 """Reading and writing tables; the suffix says the format."""
 
 import csv
-import difflib
 import functools
 import gzip
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decond.tables.columns import Table, TableError
+from decond.checks import near_files
+from decond.tables.columns import DECIMAL_COMMA, DECIMAL_POINT, Table, TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,30 +16,37 @@ if TYPE_CHECKING:
 __all__ = ["check_output", "read_table", "write_table"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 PARQUET = (".parquet", ".pq")
 SUFFIXES = (*SEPARATORS, *(f"{suffix}.gz" for suffix in SEPARATORS), *PARQUET)
 ACCEPTED = ".csv, .tsv (also with .gz) or .parquet"
+SAVE = "Save it again as UTF-8; a spreadsheet may call that CSV UTF-8."
+GIVE = f"Give the path of a file, {ACCEPTED}."
 
 
 def read_table(path: Any) -> Table:
     r"""Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
 
+    Semicolons, and decimal commas beside them, are understood where the file leaves no doubt; a note says so.
+
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "hours.csv"
-    >>> _ = path.write_text("day,wind\nmonday,7.1")
-    >>> read_table(path).numbers(["wind"]).to_numpy()
+    >>> _ = path.write_text("day;wind\nmonday;7,1")
+    >>> table = read_table(path)
+    >>> table.numbers(["wind"]).to_numpy()
     array([[7.1]])
+    >>> table.notes
+    ('hours.csv was read as separated by semicolons, with decimal commas.',)
     """
     path = Path(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
     suffix = _suffix(path)
     if not path.exists():
-        raise TableError(f"there is no file {path}{_near(path)}")
+        raise TableError(f"there is no file {path}{near_files(path, SUFFIXES, GIVE)}")
     if suffix in PARQUET:
         return Table(_read_parquet(path), path.name)
-    separator = SEPARATORS[suffix]
-    return Table(_read_text(path, separator), path.name, functools.partial(_line_of, path, separator))
+    return _read_text(path, SEPARATORS[suffix])
 
 
 def write_table(frame: "pd.DataFrame", path: Any) -> None:
@@ -84,20 +92,6 @@ def _suffix(path: Path) -> str:
     return suffix
 
 
-def _near(path: Path) -> str:
-    """Return what to say after the name of a missing file: the table that was probably meant, or those beside it."""
-    if not path.parent.is_dir():
-        return f": there is no folder {path.parent}."
-    tables = sorted(found.name for found in path.parent.iterdir() if found.name.lower().endswith(SUFFIXES))
-    stems = {name.partition(".")[0]: name for name in reversed(tables)}  # all suffixes are alike
-    meant = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
-    if meant:
-        return f"; did you mean {path.parent / stems[meant[0]]}?"
-    if not tables:
-        return f", nor any other table in its folder. Give the path of a file, {ACCEPTED}."
-    return f". Its folder has {', '.join(tables[:8])}{', …' if len(tables) > 8 else ''}."
-
-
 def _line_of(path: Path, separator: str, row: int) -> int | None:
     """Return on which line a row below the header begins: lines may be blank, and quoted cells may span several."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
@@ -116,15 +110,41 @@ def _line_of(path: Path, separator: str, row: int) -> int | None:
     return None
 
 
-def _read_text(path: Path, separator: str) -> "pd.DataFrame":
-    """Read every cell as text, header included, so that nothing is renamed, guessed or dropped."""
+def _read_text(path: Path, usual: str) -> Table:
+    """Read every cell as text, header included, so that nothing is renamed or dropped; say what was guessed."""
     import pandas as pd
 
+    separator = _separator(path, usual)
     names = [name.strip() for name in _cells(path, separator, rows=1).iloc[0]]
     _check_names(names, path.name, separator)
     frame = _cells(path, separator).iloc[1:].reset_index(drop=True)
     frame.columns = pd.Index(names)
-    return frame
+    commas = separator == ";" and _has_decimal_commas(frame)
+    if commas:
+        frame = frame.apply(lambda cells: cells.where(~_are(DECIMAL_COMMA, cells), cells.str.replace(",", ".")))
+    decimal = ", with decimal commas" if commas else ""
+    notes = (f"{path.name} was read as separated by {WORDS[separator]}{decimal}.",) if separator != usual else ()
+    return Table(frame, path.name, functools.partial(_line_of, path, separator), notes)
+
+
+def _separator(path: Path, usual: str) -> str:
+    """Return what separates the cells: another sign than usual if it is the only one in the header."""
+    header = _cells(path, usual, rows=1).iloc[0]
+    others = [sign for sign in WORDS if sign != usual and sign in str(header.iloc[0])]
+    return others[0] if len(header) == 1 and others in ([";"], ["\t"], [","]) else usual
+
+
+def _has_decimal_commas(frame: "pd.DataFrame") -> bool:
+    """Tell whether numbers have commas and none has a point: 1.234 may mean a thousand then."""
+    commas, points = (
+        any(bool(_are(form, cells).any()) for _, cells in frame.items()) for form in (DECIMAL_COMMA, DECIMAL_POINT)
+    )
+    return commas and not points
+
+
+def _are(form: "re.Pattern[str]", cells: "pd.Series") -> "pd.Series":
+    """Return which cells have a form; those that are missing at the end of a line have none."""
+    return cells.str.fullmatch(form).fillna(False).astype(bool)
 
 
 def _cells(path: Path, separator: str, rows: int | None = None) -> "pd.DataFrame":
@@ -143,7 +163,7 @@ def _cells(path: Path, separator: str, rows: int | None = None) -> "pd.DataFrame
             "around text that holds a separator."
         ) from None
     except (UnicodeDecodeError, EOFError, OSError) as error:
-        raise TableError(f"{path.name} cannot be read as UTF-8 text ({error}). Save it again as UTF-8.") from None
+        raise TableError(f"{path.name} cannot be read as UTF-8 text ({error}). {SAVE}") from None
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
@@ -162,7 +182,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
 
 def _check_names(names: list[str], file: str, separator: str) -> None:
     if len(names) == 1:
-        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
+        for other, word in WORDS.items():
             if other != separator and other in names[0]:
                 raise TableError(
                     f"{file} has a single column {names[0]!r}: it seems to be separated by {word}. Save it again "

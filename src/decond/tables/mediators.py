@@ -1,20 +1,24 @@
 """What two tables have in common: a mediator of numbers or labels, or groups."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from decond.tables.columns import Table, TableError
+from decond.tables.columns import DATE, Table, TableError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Mediators", "match_groups", "match_mediators"]
 
+MOMENT = re.compile(rf"{DATE.pattern}(?:[T ]+\d{{1,2}}:\d{{2}}.*)?|\d{{4}}-\d{{2}}")
+"""A date, perhaps with a time of day, or a month."""
+
 
 class Mediators(NamedTuple):
-    """The mediator columns of two tables, which rows of each are used, and notes about those that are not.
+    """The mediator columns of two tables, which rows of each are used, notes about those that are not, remarks.
 
     >>> import pandas as pd
     >>> pairs = Table(pd.DataFrame({"day": ["mon", "tue"]}), "pairs")
@@ -31,6 +35,8 @@ class Mediators(NamedTuple):
     used: np.ndarray
     used_task: np.ndarray
     notes: list[str]
+    remarks: tuple[str, ...] = ()
+    """How columns were understood, where that may be another way than was meant."""
 
 
 def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: bool = False) -> Mediators:
@@ -59,10 +65,14 @@ def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: b
     shared, shared_task = _shared(y[names], y_task[names])
     if names and not shared.any():
         raise _nothing_in_common(names, (pairs.name, y[names]), (task.name, y_task[names]))
+    remarks = (
+        () if labels else tuple(_dates_are_labels(c) for c in names if _are_dates(y[c]) and _are_dates(y_task[c]))
+    )
     if len(names) < len(columns):
-        return Mediators(y, y_task, np.full(len(y), True), np.full(len(y_task), True), [])
+        return Mediators(y, y_task, np.full(len(y), True), np.full(len(y_task), True), [], remarks)
     notes = _left_out(pairs.name, shared, task.name, names) + _left_out(task.name, shared_task, pairs.name, names)
-    return Mediators(y, y_task, shared, shared_task, notes)
+    about = _about_dates(names, (pairs.name, y[names]), (task.name, y_task[names])) if notes else ""
+    return Mediators(y, y_task, shared, shared_task, [note + about for note in notes], remarks)
 
 
 def match_groups(rows: Table, groups: Table, column: str) -> Mediators:
@@ -120,7 +130,44 @@ def _nothing_in_common(columns: Sequence[str], *tables: tuple[str, "pd.DataFrame
     examples = (table.drop_duplicates()[:3].itertuples(index=False, name=None) for _, table in tables)
     words = [", ".join(" ".join(map(repr, row)) for row in rows) for rows in examples]
     seen = " and ".join(f"{some}, … in {name}" for some, (name, _) in zip(words, tables, strict=True))
-    return TableError(
-        f"the two tables have no value of {', '.join(map(repr, columns))} in common: {seen}. Write the labels alike "
-        "in both tables, or name another column."
+    remedy = _about_dates(columns, *tables) or " Write the labels alike in both tables, or name another column."
+    return TableError(f"the two tables have no value of {', '.join(map(repr, columns))} in common: {seen}.{remedy}")
+
+
+def _are_dates(labels: "pd.Series") -> bool:
+    """Tell whether all labels are dates, months or times."""
+    return all(MOMENT.fullmatch(label) for label in labels.unique())
+
+
+def _dates_are_labels(column: str) -> str:
+    return (
+        f"{column!r} holds dates, and these are labels: rows belong together where the date is the same, and dates "
+        "near each other have nothing in common. To use time as a number, give a column with one, such as days since "
+        "the first date."
+    )
+
+
+def _about_dates(columns: Sequence[str], *tables: tuple[str, "pd.DataFrame"]) -> str:
+    """Return why dates of two tables do not meet: one says more, or they are written in two ways; else nothing.
+
+    >>> import pandas as pd
+    >>> hours, days = (pd.DataFrame({"day": [day]}) for day in ("2024-01-01T10:00", "2024-01-01"))
+    >>> _about_dates(["day"], ("hours.csv", hours), ("days.csv", days))
+    " In hours.csv 'day' says more than in days.csv ('2024-01-01T10:00'): keep its first 10 letters there."
+    """
+    [column, *more] = columns
+    if more or not all(_are_dates(table[column]) for _, table in tables):
+        return ""
+    (one, first), (other, second) = ((name, set(table[column])) for name, table in tables)
+    for fine, labels, coarse, known in ((one, first, other, second), (other, second, one, first)):
+        length = max(map(len, known))
+        longer = sorted(label for label in labels if len(label) > length and label[:length] in known)
+        if longer:
+            seen = f"In {fine} {column!r} says more than in {coarse} ({longer[0]!r})"
+            return f" {seen}: keep its first {length} letters there."
+    alike = {label[4:5] == "-" for label in first} == {label[4:5] == "-" for label in second}
+    return (
+        ""
+        if alike
+        else " Dates are written in two ways: choose one, such as 2024-01-31 for days and 2024-01 for months."
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_number, as_row
+from decond.checks import as_number, as_row, value_names
 from decond.lfi.diagnostics.calibration import simulation_based_calibration
 from decond.lfi.diagnostics.predictive import compare, posterior_predictive_check, share_as_remote
 from decond.lfi.diagnostics.report import Report
@@ -77,14 +77,16 @@ def diagnose(
     """
     check_method(method)
     as_number(seconds, "seconds", minimum=0.0, strict=True)
-    row = _summaries(method, observed, options)
+    row, names = _summaries(method, observed, options), None if method.takes_raw else value_names(observed)
     known = None if truth is None else prior.rows(truth, "truth")[0]
-    posterior = copy.copy(method).fit(sims, prior).posterior(observed if method.takes_raw else row)
+    posterior = copy.copy(method).fit(sims, prior).posterior(observed)
     remote = share_as_remote(sims, row)
     if simulator is None:
-        check = compare(sims, row, level)
+        check = compare(sims, row, level, names)
     else:
-        check = posterior_predictive_check(posterior, simulator, row, n_predictive, level=level, **options)
+        check = posterior_predictive_check(
+            posterior, simulator, row, n_predictive, level=level, names=names, **options
+        )
     judged, why_not = _test_simulations(sims, prior, simulator, test, n, seed, options)
     calibration = sufficiency = None
     if not why_not:

@@ -1,13 +1,13 @@
 """What all methods of likelihood-free inference share: the door, scales, summaries and failed simulations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from scipy.spatial import KDTree
 
-from decond.checks import as_row, check_choice
+from decond.checks import as_row, check_choice, value_names
 from decond.lfi.execution import summarized
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
@@ -72,13 +72,16 @@ class Method(ABC):
         return self
 
     def posterior(self, observed: Any) -> Posterior:
-        """Return the posterior of the parameters given one observation, like what one simulation gives."""
+        """Return the posterior of the parameters given one observation, like what one simulation gives.
+
+        Its values are in the order of the simulation's; the names of a dict, a Series or a frame go into messages.
+        """
         if not hasattr(self, "sims_"):
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
         data = self.check_observation(observed, self.sims_)
         posterior = self._posterior(self._summarize(data))
         posterior.simulations = getattr(self, "simulations_", self.sims_)
-        for note in [*self._failure_notes(), *self._outside_notes(data)]:
+        for note in [*self._failure_notes(), *self._outside_notes(data, value_names(observed))]:
             posterior.note(note)
         return posterior
 
@@ -87,9 +90,11 @@ class Method(ABC):
         row = as_row(observed, "observed")
         width = sims.x.shape[1]
         if row.shape[1] != width:
+            names = value_names(observed)
+            called = f" ({', '.join(names)})" if names else ""
             raise ValueError(
-                f"observed has {row.shape[1]} value(s) but each simulation has {width}; give the same summaries, in "
-                "the same order."
+                f"observed has {row.shape[1]} value(s){called} but each simulation has {width}; give the same "
+                "summaries, in the same order."
             )
         return row
 
@@ -159,8 +164,8 @@ class Method(ABC):
             "(see probability_valid)."
         ]
 
-    def _outside_notes(self, row: np.ndarray) -> list[str]:
-        outside = _outside(self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row))
+    def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[str]:
+        outside = _outside(self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row), names)
         return [outside] if outside else []
 
 
@@ -221,7 +226,7 @@ def _distinct(sims: Simulations) -> Simulations:
     return sims.take(kept)
 
 
-def _outside(x: np.ndarray, row: np.ndarray) -> str:
+def _outside(x: np.ndarray, row: np.ndarray, names: Sequence[str] | None = None) -> str:
     """Return a sentence if the observation lies outside what was simulated, else nothing."""
     low, high = x.min(axis=0), x.max(axis=0)
     beyond = np.flatnonzero((row[0] < low) | (row[0] > high))
@@ -231,7 +236,8 @@ def _outside(x: np.ndarray, row: np.ndarray) -> str:
     usual = apart[int(USUAL * (len(apart) - 1))]  # not the largest: one wild simulation would silence the note
     if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
         return ""
-    where = f" (summary {beyond[0] + 1} lies beyond all simulations)" if beyond.size else ""
+    called = f", {names[beyond[0]]}," if beyond.size and names is not None else ""
+    where = f" (summary {beyond[0] + 1}{called} lies beyond all simulations)" if beyond.size else ""
     return (
         f"the observation lies outside what was simulated{where}: its nearest simulation is {nearest:.3g} away, in "
         f"units of the simulations' spread. The posterior is an extrapolation; check the model, or widen the prior."

@@ -15,7 +15,9 @@ a(θ)ᵀ span those of ψ; f(θ) = Bᵀψ(θ) is a basis that is orthonormal und
 
     g(θ) = f(θ)ᵀ (K̃ + δI)⁻¹ k̃(y),   K̃ = RᵀKR,  k̃ = Rᵀk(y),   a(θ) = R f(θ),
 
-so that one eigendecomposition of K̃ serves every δ and every observation.
+so that one eigendecomposition of K̃ serves every δ and every observation. With Ψ (r, n) the features at the
+simulations, R = ΨᵀT with T of r rows, so K̃ = Tᵀ(ΨKΨᵀ)T: the only product that grows as n² serves every λ and every
+set of prior draws.
 """
 
 import numpy as np
@@ -24,7 +26,7 @@ from scipy.linalg import eigh
 from decond.kernels import Kernel
 from decond.linalg import multiply
 
-__all__ = ["Deconditioner", "PriorBasis", "ThetaFeatures", "ripple"]
+__all__ = ["DataFeatures", "Deconditioner", "PriorBasis", "ThetaFeatures", "ripple"]
 
 RIPPLE = 2.0
 """Values of g up to this multiple of the size of its negative part are taken for ripples."""
@@ -69,25 +71,37 @@ class PriorBasis:
         return multiply(self.whitening.T, self.features.at(phi))
 
 
+class DataFeatures:
+    """The kernel k between the simulated data, seen through the features of their parameters: ΨKΨᵀ and Ψk(y)."""
+
+    def __init__(self, features: ThetaFeatures, kernel_x: Kernel, x: np.ndarray) -> None:
+        self._weights, self._kernel, self._x = features.at_simulations, kernel_x, x
+        self.gram = multiply(self._weights, multiply(kernel_x.gram(x, x), self._weights.T))
+
+    def at(self, observed: np.ndarray) -> np.ndarray:
+        """Return Ψk(y) (r, q) for rows of observations."""
+        return multiply(self._weights, self._kernel.gram(self._x, observed))
+
+
 class Deconditioner:
     """The function g of the module's docstring, for one pair of kernels and one λ; any δ and any observation."""
 
-    def __init__(self, basis: PriorBasis, kernel_x: Kernel, x: np.ndarray, regularization: float) -> None:
-        self.basis, self.kernel_x, self.x = basis, kernel_x, x
-        ridge = basis.features.spectrum + len(x) * regularization
-        bridge = basis.unwhitening / ridge[:, None]
-        self.bridge = multiply(basis.features.at_simulations.T, bridge)  # R, (n, r): a(θ) = R f(θ)
-        gram = kernel_x.gram(x, x)
-        values, self._vectors = eigh(multiply(self.bridge.T, multiply(gram, self.bridge)), check_finite=False)
+    def __init__(self, basis: PriorBasis, data: DataFeatures, regularization: float) -> None:
+        self.basis, self.data = basis, data
+        features = basis.features
+        ridge = features.spectrum + features.at_simulations.shape[1] * regularization
+        self._bridge = basis.unwhitening / ridge[:, None]  # T
+        values, self._vectors = eigh(multiply(self._bridge.T, multiply(data.gram, self._bridge)), check_finite=False)
         self.spectrum = np.maximum(values, 0.0)
 
     def coefficients(self, observed: np.ndarray, delta: float) -> np.ndarray:
         """Return (K̃ + δI)⁻¹ k̃ (r, q) for rows of observations."""
-        return multiply(self._vectors, self.projected(observed) / (self.spectrum + delta)[:, None])
+        projected = self.projected(self.data.at(observed))
+        return multiply(self._vectors, projected / (self.spectrum + delta)[:, None])
 
-    def projected(self, observed: np.ndarray) -> np.ndarray:
-        """Return k̃ (r, q) along the eigenvectors of K̃."""
-        return multiply(self._vectors.T, multiply(self.bridge.T, self.kernel_x.gram(self.x, observed)))
+    def projected(self, at_observed: np.ndarray) -> np.ndarray:
+        """Return k̃ (r, q) along the eigenvectors of K̃, from Ψk(y)."""
+        return multiply(self._vectors.T, multiply(self._bridge.T, at_observed))
 
     def along(self, at: np.ndarray) -> np.ndarray:
         """Return values of f (r, q) along the eigenvectors of K̃."""

@@ -3,24 +3,22 @@
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from scipy.special import logsumexp
 
 from decond.checks import as_count, as_generator, check_choice
 from decond.embeddings import DeconditionalMeanOperator, MeanEmbedding
 from decond.kernels import Kernel
 from decond.lfi.methods.base import Method
-from decond.lfi.methods.deconditioning import Deconditioner, PriorBasis, ThetaFeatures, ripple
+from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures, ripple
 from decond.lfi.methods.dme_learning import Choice, Evidence, check_learning, chosen_by_validation
 from decond.lfi.methods.herded import (
     clipped_posterior,
     effective_number,
     evidence_in_data_units,
     herded_posterior,
-    lengthscales_of,
     valid_prior_draws,
     weight_notes,
 )
+from decond.lfi.methods.refreshing import REFRESHES, refreshed
 from decond.lfi.methods.units import on_data, on_parameters
 from decond.lfi.posterior import Posterior
 
@@ -29,15 +27,8 @@ __all__ = ["DME"]
 LANDMARKS = 400
 """Features of θ in the final fit: exact up to this many simulations."""
 
-REFRESHED = 0.75
-"""Share of refreshed draws that come from around the posterior so far; the others come from the prior."""
-
 AVERAGED = 5
 """Points of the grid whose posteriors are averaged: the objective cannot tell them apart."""
-
-REFRESHES = 2
-CENTERS = 500
-"""Draws of the posterior so far around which new ones are made."""
 
 
 class DME(Method):
@@ -138,9 +129,12 @@ class DME(Method):
     ) -> Posterior:
         weights = np.full(len(draws), 1.0 / len(draws))
         features = [ThetaFeatures(choice.kernel_theta, self.phi_, LANDMARKS, rng) for choice in self.choices_]
+        data = [
+            DataFeatures(at, choice.kernel_x, self.x_) for at, choice in zip(features, self.choices_, strict=True)
+        ]
         notes: list[str] = []
         for refresh in range(REFRESHES + 1):
-            ratio, share = self._ratio(features, observed, draws, weights)
+            ratio, share = self._ratio(features, data, observed, draws, weights)
             if refresh == 0:
                 notes = weight_notes(share, known["effective"], slack=20.0)
             if not ratio.any():
@@ -148,20 +142,25 @@ class DME(Method):
                 notes.append("no draw of the prior has a positive weight, so the posterior is the prior.")
                 break
             if refresh < REFRESHES:
-                draws, weights = self._refreshed(draws, weights * ratio, rng)
+                draws, weights = refreshed(self, self.choice_.kernel_theta, draws, weights * ratio, self.n_prior, rng)
         embedding = MeanEmbedding(self.choice_.kernel_theta, draws, weights * ratio / (weights @ ratio))
         return clipped_posterior(self.prior_, embedding, self._herding, notes=notes, **known)
 
     def _ratio(
-        self, features: list[ThetaFeatures], observed: np.ndarray, draws: np.ndarray, weights: np.ndarray
+        self,
+        features: list[ThetaFeatures],
+        data: list[DataFeatures],
+        observed: np.ndarray,
+        draws: np.ndarray,
+        weights: np.ndarray,
     ) -> tuple[np.ndarray, float]:
         """Return posterior over prior at the draws, averaged over the choices, and the sum of weights of the first.
 
         Ripples and negative values count as zero. The sum is relative to what simulated data have.
         """
         mixture, share = np.zeros(len(draws)), 0.0
-        for choice, at in zip(self.choices_, features, strict=True):
-            rule = Deconditioner(PriorBasis(at, draws, weights), choice.kernel_x, self.x_, choice.regularization)
+        for choice, at, seen in zip(self.choices_, features, data, strict=True):
+            rule = Deconditioner(PriorBasis(at, draws, weights), seen, choice.regularization)
             coefficients = rule.coefficients(observed, choice.evidence_regularization)
             signed = rule.ratio(draws, coefficients)
             ratio = np.maximum(signed - ripple(signed, weights), 0.0)[:, 0]
@@ -190,21 +189,3 @@ class DME(Method):
             rng=rng,
             contains=lambda phi: self.prior_.contains(self.prior_.from_working(phi)),
         )
-
-    def _refreshed(
-        self, draws: np.ndarray, posterior_weights: np.ndarray, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return draws of a proposal around the posterior, mixed with the prior, and their weights as prior draws."""
-        width = 0.5 * lengthscales_of(self.choice_.kernel_theta, self.phi_)
-        centers = draws[rng.choice(len(draws), CENTERS, p=posterior_weights / posterior_weights.sum())]
-        near = centers[rng.integers(CENTERS, size=round(REFRESHED * self.n_prior))]
-        near = near + width * rng.standard_normal(near.shape)
-        fresh = np.concatenate([near, self.prior_.to_working(self.prior_.sample(self.n_prior - len(near), rng))])
-        log_prior = self.prior_.log_density_working(fresh)
-        fresh, log_prior = fresh[np.isfinite(log_prior)], log_prior[np.isfinite(log_prior)]
-        log_near = logsumexp(-0.5 * cdist(fresh / width, centers / width, "sqeuclidean"), axis=1) - np.log(CENTERS)
-        log_near -= np.log(np.sqrt(2.0 * np.pi) * width).sum()
-        log_proposal = np.logaddexp(np.log(REFRESHED) + log_near, np.log1p(-REFRESHED) + log_prior)
-        log_weights = log_prior + self.log_valid_(fresh) - log_proposal
-        weights = np.exp(log_weights - log_weights.max())
-        return fresh, weights / weights.sum()

@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 
 from decond.checks import as_number, check_choice
 from decond.kernels import RBF, Kernel, median_heuristic
-from decond.lfi.methods.deconditioning import Deconditioner, PriorBasis, ThetaFeatures, ripple
+from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures, ripple
+from decond.linalg import cholesky
 
 __all__ = ["Choice", "Evidence", "Validation", "check_learning", "chosen_by_validation"]
 
@@ -87,6 +88,7 @@ class Validation:
         self._folds = np.array_split(rng.permutation(len(x)), FOLDS)
         self._landmark_seed = int(rng.integers(2**31))
         self._bases: dict[tuple[int, int], PriorBasis] = {}
+        self._data: dict[tuple[int, int, int], tuple[DataFeatures, np.ndarray]] = {}
         self._scores: dict[tuple[int, ...], np.ndarray] = {}
 
     def climb(self, start: tuple[int, ...], wide: bool) -> None:
@@ -130,8 +132,9 @@ class Validation:
             return np.zeros(len(self.deltas))
         training = np.setdiff1d(np.arange(len(self.x)), self._folds[number])
         basis = self._basis(number, point[0], training)
-        rule = Deconditioner(basis, self.kernels_x[point[1]], self.x[training], float(self.regularizations[point[2]]))
-        projected = rule.projected(self.x[held_out])
+        data, at_held_out = self._data_features(number, point, training, held_out)
+        rule = Deconditioner(basis, data, float(self.regularizations[point[2]]))
+        projected = rule.projected(at_held_out)
         at_draws, at_truth = rule.along(basis.at_draws), rule.along(basis.at(self.phi[held_out]))
         result = []
         for delta in self.deltas:
@@ -152,6 +155,16 @@ class Validation:
             equal = np.full(len(self.draws), 1.0 / len(self.draws))
             self._bases[key] = PriorBasis(features, self.draws, equal)
         return self._bases[key]
+
+    def _data_features(
+        self, number: int, point: tuple[int, ...], training: np.ndarray, held_out: np.ndarray
+    ) -> tuple[DataFeatures, np.ndarray]:
+        key = (number, point[0], point[1])
+        if key not in self._data:
+            features = self._basis(number, point[0], training).features
+            data = DataFeatures(features, self.kernels_x[point[1]], self.x[training])
+            self._data[key] = data, data.at(self.x[held_out])
+        return self._data[key]
 
 
 def chosen_by_validation(
@@ -239,23 +252,18 @@ class Evidence:
 
     def log_value(self, lengthscale: float, widths: np.ndarray, regularizations: np.ndarray) -> np.ndarray:
         """Return log q̄ (widths, regularizations) for one lengthscale of θ; -inf where q̄ is not positive."""
-        weights = self._smoothed_prior(lengthscale).weights(regularizations)
-        nearest = self._squared.min()
-        if self._given is not None:
-            values, peak = np.tile(self._given, (len(widths), 1)), np.zeros(len(widths))
-        else:
-            values = np.exp(-0.5 * (self._squared - nearest) / widths[:, None] ** 2)
-            peak = -0.5 * nearest / widths**2 - 0.5 * self.dimension * np.log(2.0 * np.pi * widths**2)
-        inner = values @ weights
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(inner > 0.0, np.log(inner), -np.inf) + peak[:, None] + self._log_valid
+        return self._log_value(widths, self._smoothed_prior(lengthscale).weights(regularizations))
 
     def log_at(self, choice: Choice) -> float | None:
         """Return log q̄ at a choice of Gaussian kernels; None for kernels that are given, which have no scale."""
         if self.kernel_theta is not None or self.kernel_x is not None:
             return None
-        lengthscale, width = (float(np.mean(kernel.lengthscale)) for kernel in choice[:2])  # type: ignore[attr-defined]
-        return float(self.log_value(lengthscale, np.array([width]), np.array([choice.regularization]))[0, 0])
+        width = float(np.mean(choice.kernel_x.lengthscale))  # type: ignore[attr-defined]
+        gram = choice.kernel_theta.gram(self.phi, self.phi)
+        gram[np.diag_indices(len(gram))] += len(gram) * choice.regularization
+        mean = choice.kernel_theta.gram(self.phi, self.draws).mean(axis=1)
+        weights = cholesky(gram, "L + nλI").solve(mean[:, None])  # A1/m for one λ, cheaper than for every one
+        return float(self._log_value(np.array([width]), weights)[0, 0])
 
     def best(self, regularization: float | None, wide: bool) -> Choice:
         """Return the kernels and λ at a maximum: the best of a whole grid climbed on if `wide`, else a near one."""
@@ -272,6 +280,17 @@ class Evidence:
         delta = len(self.phi) * ridge / len(self.draws)
         kernel_theta, kernel_x = self.kernel_theta or RBF(lengthscale), self.kernel_x or RBF(width)
         return Choice(kernel_theta, kernel_x, ridge, delta, -self._loss(at))
+
+    def _log_value(self, widths: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        nearest = self._squared.min()
+        if self._given is not None:
+            values, peak = np.tile(self._given, (len(widths), 1)), np.zeros(len(widths))
+        else:
+            values = np.exp(-0.5 * (self._squared - nearest) / widths[:, None] ** 2)
+            peak = -0.5 * nearest / widths**2 - 0.5 * self.dimension * np.log(2.0 * np.pi * widths**2)
+        inner = values @ weights
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(inner > 0.0, np.log(inner), -np.inf) + peak[:, None] + self._log_valid
 
     def _loss(self, logs: np.ndarray) -> float:
         lengthscale, width, ridge = np.exp(logs)

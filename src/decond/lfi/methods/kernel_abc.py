@@ -1,5 +1,6 @@
 """Approximate Bayesian computation with kernels: K-ABC by regression on summaries, K2-ABC on raw data sets."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ class K2ABC(Method):
     def _summarize(self, row: np.ndarray) -> np.ndarray:
         return row
 
-    def _outside_notes(self, row: np.ndarray) -> list[str]:
+    def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[str]:
         nearest = float(self.discrepancy_.min())
         if nearest < FAR:
             return []

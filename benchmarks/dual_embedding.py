@@ -1,0 +1,159 @@
+"""The dual embedding beside the task-transformed model and the usual baselines, on the paper's toy; and its speed.
+
+RMSE is to the true f on [-6, 6]: on the paper's own draw of the toy, and on draws that chose nothing. "best
+settings" is the closed-form saddle point with the lengthscales and the ridge, of those that DualEmbedding chooses
+from, that are best for the truth: what the method could do if it knew how to choose.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.honest_bands import FIRST_SEED, Tables, toy
+from decond.estimators import (
+    CascadeGP,
+    DualEmbedding,
+    EcologicalGP,
+    ImputeGP,
+    TaskTransformedFeatures,
+    TaskTransformedGP,
+)
+from decond.estimators.coded import CodedMediator, fourier, typical_distance
+from decond.estimators.saddle import Saddle, feature_rows, solve
+from decond.estimators.saddle_choice import RIDGES, SCALES_X, SCALES_Y, dual_ridge, pair_weights
+from decond.plotting import COLORS
+from decond.plotting.figures import new_figure
+from decond.problems import LatentFunctionProblem, latent_function
+
+GRID = np.linspace(-6.0, 6.0, 241)[:, None]
+TRUTH = LatentFunctionProblem.f(GRID)[:, 0]
+FEATURES = 200
+OWN, BEST = "the paper's draw", "dual embedding, best settings"
+MODELS: dict[str, Callable[[], Any]] = {
+    "TaskTransformedGP, honest": TaskTransformedGP,
+    "TaskTransformedGP, plain": lambda: TaskTransformedGP(uncertainty="plain"),
+    "DualEmbedding": DualEmbedding,
+    "cascade": CascadeGP,
+    "impute": ImputeGP,
+    "regression on mean x": EcologicalGP,
+}
+
+
+def rmse(mean: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((mean - TRUTH) ** 2)))
+
+
+def saddles(tables: Tables, scales: list[tuple[float, float]], ridges: Any) -> Any:
+    """Yield features of x and a saddle, for scales of the lengthscales of x and y, and ridges of f."""
+    x, y, y_task, z = tables
+    mediator = CodedMediator(y, y_task, 0)
+    standard, rows = ((z - z.mean()) / z.std())[:, None], min(len(x), len(z))
+    for scale_x, scale_y in scales:
+        features = fourier(scale_x * typical_distance(x, 0), FEATURES, 0)
+        features_y = mediator.features(scale_y * mediator.lengthscale(0), FEATURES, 1)
+        phi, psi, psi_task = (
+            feature_rows(map_, table) for map_, table in ((features, x), (features_y, y), (features_y, y_task))
+        )
+        ratio = pair_weights(mediator, scale_y * mediator.lengthscale(0), FEATURES, 1)
+        for ridge in ridges:
+            yield features, Saddle(phi, psi, psi_task, standard, ratio, ridge / rows, dual_ridge(mediator))
+
+
+def best_possible(tables: Tables) -> float:
+    """Return the smallest error of any of the settings, which only the truth can tell."""
+    z = tables[3]
+    scales = [(scale_x, scale_y) for scale_x in SCALES_X for scale_y in SCALES_Y]
+    return min(
+        rmse(features(GRID) @ solve(saddle).w[:, 0] * z.std() + z.mean())
+        for features, saddle in saddles(tables, scales, RIDGES)
+    )
+
+
+def errors(tables: Tables) -> dict[str, float]:
+    found = {name: rmse(make().fit(*tables).predict(GRID)) for name, make in MODELS.items()}
+    return {**found, BEST: best_possible(tables)}
+
+
+def large(rows: int) -> list[dict[str, Any]]:
+    """Return seconds and RMSE from two tables of so many rows."""
+    tables = toy(FIRST_SEED, n=rows, m=rows)
+    model, dual_times = timed(lambda: DualEmbedding().fit(*tables))
+    x, y, y_task, z = tables
+    scale_x = model.lengthscale_x_ / typical_distance(x, 0)
+    scale_y = model.lengthscale_y_ / CodedMediator(y, y_task, 0).lengthscale(0)
+
+    def closed_form() -> np.ndarray:
+        ((features, saddle),) = saddles(tables, [(scale_x, scale_y)], [model.regularization_])
+        return features(GRID) @ solve(saddle).w[:, 0] * z.std() + z.mean()
+
+    exact, exact_times = timed(closed_form)
+    other, other_times = timed(lambda: TaskTransformedFeatures().fit(*tables))
+    means = (
+        (f"DualEmbedding, {model.n_epochs_} epochs", dual_times, model.predict(GRID)),
+        ("the same saddle point in closed form, settings given", exact_times, exact),
+        ("TaskTransformedFeatures", other_times, other.predict(GRID)),
+    )
+    return [{"system": name, **times, "RMSE": rmse(mean)} for name, times, mean in means]
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """Return what a function returns, and what that took; processor seconds count every core."""
+    start, processor = time.perf_counter(), time.process_time()
+    found = work()
+    return found, {"seconds": time.perf_counter() - start, "processor seconds": time.process_time() - processor}
+
+
+def summary(draws: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return mean, median and worst error of every model over the fresh draws, and that on the paper's own."""
+    own, fresh = draws[0], draws[1:]
+    return [
+        {
+            "model": name,
+            "mean": float(np.mean([draw[name] for draw in fresh])),
+            "median": float(np.median([draw[name] for draw in fresh])),
+            "worst": float(np.max([draw[name] for draw in fresh])),
+            OWN: own[name],
+        }
+        for name in (*MODELS, BEST)
+    ]
+
+
+def run(draws: int = 10, rows: int = 100_000) -> dict[str, Any]:
+    """Compare accuracy on draws of the toy, then speed on large tables."""
+    p = latent_function()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        speed = large(rows)
+        found = [{"draw": OWN, **errors((p.x, p.y, p.y_task, p.z_task))}]
+        found += [{"draw": str(seed), **errors(toy(seed))} for seed in range(FIRST_SEED, FIRST_SEED + draws)]
+    return {
+        "benchmark": f"dual embedding on the paper's toy, {draws} draws from seed {FIRST_SEED}",
+        "notes": [
+            "RMSE to the true f on [-6, 6]; 100 pairs and 150 task rows. “Mean x” is E[x given y].",
+            f"“{BEST}” knows the truth: it shows how much of the error is the choice of lengthscales and ridge.",
+        ],
+        "RMSE": summary(found),
+        f"{rows:,} pairs and as many task rows": speed,
+        "every draw": found,
+    }
+
+
+def plot(result: dict[str, Any]) -> Any:
+    """Draw every error as a dot, a row for each model, with the mean of the fresh draws as a bar."""
+    figure, (ax,) = new_figure(1, size=(8.0, 3.6))
+    names = [row["model"] for row in result["RMSE"]]
+    for height, row in enumerate(result["RMSE"]):
+        color = COLORS["model"] if "Dual" in row["model"] or row["model"] == BEST else COLORS["observed"]
+        values = [draw[row["model"]] for draw in result["every draw"][1:]]
+        ax.plot(values, np.full(len(values), height), "o", color=color, ms=4, alpha=0.6)
+        ax.plot([row["mean"]] * 2, [height - 0.3, height + 0.3], color=color, lw=2.5)
+        ax.plot(row[OWN], height, "D", color=COLORS["truth"], ms=4.5, mfc="none")
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("RMSE to f on [-6, 6]: dots are draws, bars their mean, diamonds the paper's draw")
+    ax.grid(axis="x", alpha=0.25, lw=0.5)
+    return figure

@@ -1,0 +1,316 @@
+"""A problem to compare methods on: one that comes with decond, by its name, or one in a TOML file."""
+
+import difflib
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decond.tables import TableError, match_mediators, read_table
+
+__all__ = ["BUILT_IN", "Task", "read_task"]
+
+EXAMPLE = """\
+[problem]
+simulator = "waits:simulate"    # module:function
+observed = "observed.csv"       # or [0.59, 0.6]
+
+[prior.rate]
+distribution = "gamma"
+a = 2.0"""
+
+SIMULATORS = ("exponential_gamma", "gaussian_linear_uniform", "lotka_volterra", "sir", "two_moons")
+TABLES = ("latent_function", "wind")
+BUILT_IN = (*SIMULATORS, *TABLES)
+"""Problems that come with decond."""
+
+WHOLE, SEVERAL, TEXT, TEXTS, FLAG, TRUTHS = (
+    "a whole number of at least 1",
+    "how many seeds, or a list of different whole numbers",
+    "text",
+    "a list of names",
+    "true or false",
+    "a table of numbers, such as {rate = 2.0}",
+)
+COMMON = {"methods": TEXTS, "seeds": SEVERAL}
+OF_SIMULATOR = {
+    **COMMON,
+    "simulator": TEXT,
+    "prior": TEXT,
+    "observed": "a file, or a list of numbers",
+    "summarize": TEXT,
+    "batched": FLAG,
+    "simulations": WHOLE,
+    "rounds": WHOLE,
+    "reference": TEXT,
+    "truth": TRUTHS,
+}
+OF_TABLES = {
+    **COMMON,
+    "pairs": TEXT,
+    "task": TEXT,
+    "x": TEXTS,
+    "mediator": TEXTS,
+    "target": TEXT,
+    "labels": FLAG,
+    "truth": TEXT,
+    "folds": WHOLE,
+}
+OF_BUILT_IN = {**COMMON, "problem": TEXT, "simulations": WHOLE, "rounds": WHOLE, "folds": WHOLE}
+"""What each kind of problem may say, and of what kind it is."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is compared on what: the arguments of `lfi.compare`, or of `regression.compare`."""
+
+    name: str
+    tables: bool
+    arguments: dict[str, Any]
+    read: list[Path] = field(default_factory=list)
+    """Files that nothing may be written onto."""
+    notes: list[str] = field(default_factory=list)
+
+    def with_options(self, methods: list[str] | None, simulations: int | None, seeds: int | None) -> "Task":
+        """Return the task with what was given on the command line in place of what the file says."""
+        if self.tables and simulations is not None:
+            raise ValueError("--simulations has no meaning for two tables; leave it out.")
+        given = {"models" if self.tables else "methods": methods, "n_simulations": simulations, "seeds": seeds}
+        changed = {name: value for name, value in given.items() if value is not None}
+        task = Task(self.name, self.tables, {**self.arguments, **changed}, self.read, self.notes)
+        task._check_methods()
+        return task
+
+    def run(self) -> Any:
+        """Compare."""
+        if self.tables:
+            from decond.estimators.comparison import compare as compare_models
+
+            return compare_models(**self.arguments)
+        from decond.lfi import compare
+
+        return compare(**self.arguments)
+
+    def _check_methods(self) -> None:
+        """Raise if a method has a name that nobody knows."""
+        if self.tables:
+            from decond.estimators.comparison import chosen_models
+
+            chosen_models(self.arguments.get("models", "all"))
+        else:
+            from decond.lfi.compared import chosen_methods
+
+            chosen_methods(self.arguments.get("methods", "all"))
+
+
+def read_task(problem: str) -> Task:
+    """Return a problem by its name, or from a TOML file; everything that it names is read and checked."""
+    if problem in BUILT_IN:
+        return _built_in(problem, {})
+    path = Path(problem)
+    if not path.is_file():
+        raise FileNotFoundError(_nothing_there(problem, path))
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}. A problem looks like:\n{EXAMPLE}") from None
+    return _Reader(path, *_settings(path, document)).task()
+
+
+def _nothing_there(problem: str, path: Path) -> str:
+    what = f"{path} is a folder" if path.is_dir() else f"there is no problem or file {problem!r}"
+    beside = [str(found) for found in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(problem, [*BUILT_IN, *beside], 1)
+    hint = f"; did you mean {near[0]}?" if near else "."
+    return f"{what}{hint} Give one of {', '.join(BUILT_IN)}, or a TOML file such as:\n{EXAMPLE}"
+
+
+def _settings(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return what a problem says, and its prior where that stands in tables of the file."""
+    rest = dict(document)
+    problem, prior = rest.pop("problem", None), rest.pop("prior", None)
+    if isinstance(problem, str):
+        return {"problem": problem, **rest, **({} if prior is None else {"prior": prior})}, None
+    if not isinstance(problem, dict):
+        raise ValueError(f"{path} has no table [problem]. A problem looks like:\n{EXAMPLE}")
+    if rest:
+        raise ValueError(
+            f"{path} has {next(iter(rest))!r} outside of [problem]; put it below that line. Beside [problem] there "
+            "is only [prior.NAME], one for each parameter."
+        )
+    return problem, prior
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads what the settings of a file name, relative to the folder of the file."""
+
+    path: Path
+    settings: dict[str, Any]
+    prior: Any
+
+    def task(self) -> Task:
+        if "problem" in self.settings:
+            self._check(OF_BUILT_IN, ())
+            return _built_in(self.settings["problem"], self._options(), str(self.path))
+        if "pairs" in self.settings or "task" in self.settings:
+            self._check(OF_TABLES, ("pairs", "task", "x", "mediator", "target"))
+            return self._of_tables()
+        self._check(OF_SIMULATOR, ("simulator", "observed"))
+        return self._of_simulator()
+
+    def _check(self, known: Mapping[str, str], needed: tuple[str, ...]) -> None:
+        """Raise unless every key is known and of its kind, and none is missing."""
+        for key, value in self.settings.items():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                raise ValueError(f"{self.path} has an unknown key {key!r}{hint} Known are {', '.join(known)}.")
+            if not _fits(value, known[key]):
+                raise ValueError(f"{self.path}: {key} is {value!r}; give {known[key]}.")
+        missing = [key for key in needed if key not in self.settings]
+        if missing:
+            raise ValueError(f"{self.path} lacks {missing[0]!r} below [problem]. A problem looks like:\n{EXAMPLE}")
+
+    def _options(self) -> dict[str, Any]:
+        """Return the settings that arguments of `compare` are called by."""
+        words = {"simulations": "n_simulations"}
+        passed = ("methods", "seeds", "simulations", "rounds", "batched", "folds")
+        return {words.get(key, key): self.settings[key] for key in passed if key in self.settings}
+
+    def _file(self, key: str) -> Path:
+        return self.path.parent / str(self.settings[key])
+
+    def _of_simulator(self) -> Task:
+        from decond.cli.infer import read_observation, simulator_named
+
+        folder = str(self.path.parent.resolve())
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        prior, read = self._prior()
+        notes: tuple[str, ...] = ()
+        arguments = {**self._options(), "simulator": simulator_named(self.settings["simulator"]), "prior": prior}
+        if "summarize" in self.settings:
+            arguments["summarize"] = simulator_named(self.settings["summarize"])
+        observed = self.settings["observed"]
+        if isinstance(observed, str):
+            read = [*read, self._file("observed")]
+            observed, notes = read_observation(read[-1])
+        if "reference" in self.settings:
+            read = [*read, self._file("reference")]
+            arguments["reference"] = read_table(read[-1]).numbers(list(prior.names)).to_numpy()
+        if "truth" in self.settings:
+            arguments["true_parameters"] = self._true_parameters(prior.names)
+        return Task(self.path.stem, False, {**arguments, "observed": observed}, [self.path, *read], list(notes))
+
+    def _prior(self) -> tuple[Any, list[Path]]:
+        from decond.lfi.prior_file import prior_of, read_prior
+
+        if "prior" in self.settings and self.prior is not None:
+            raise ValueError(f"{self.path} has a prior as a file and as tables [prior.NAME]; leave one of them out.")
+        if "prior" in self.settings:
+            return read_prior(self._file("prior")), [self._file("prior")]
+        if not isinstance(self.prior, dict):
+            raise ValueError(f"{self.path} has no prior. Give tables [prior.NAME], or prior = FILE:\n{EXAMPLE}")
+        return prior_of(self.prior, self.path), []
+
+    def _true_parameters(self, names: tuple[str, ...]) -> list[float]:
+        truth = self.settings["truth"]
+        if set(truth) != set(names):
+            raise ValueError(
+                f"{self.path}: truth is of {', '.join(truth) or 'nothing'}, but the parameters are called "
+                f"{', '.join(names)}. Give a number for each of them."
+            )
+        return [float(truth[name]) for name in names]
+
+    def _of_tables(self) -> Task:
+        x, mediator, target = self.settings["x"], self.settings["mediator"], self.settings["target"]
+        files = [self._file("pairs"), self._file("task")]
+        pairs, task = (read_table(path) for path in files)
+        pairs.check_columns([*x, *mediator], task)
+        task.check_columns([*mediator, target], pairs)
+        found = match_mediators(pairs, task, mediator, self.settings.get("labels", False))
+        notes = [*pairs.notes, *task.notes, *found.notes]
+        options = self._options()
+        if "methods" in options:
+            options["models"] = options.pop("methods")
+        arguments = {
+            **options,
+            "x": pairs.numbers(x)[found.used].reset_index(drop=True),
+            "y": found.y[found.used].reset_index(drop=True),
+            "y_task": found.y_task[found.used_task].reset_index(drop=True),
+            "z_task": task.numbers([target])[target].to_numpy()[found.used_task],
+        }
+        if "truth" in self.settings:
+            files.append(self._file("truth"))
+            arguments["truth"] = _truth(files[-1], x, target)
+        return Task(self.path.stem, True, arguments, [self.path, *files], notes)
+
+
+def _truth(path: Path, x: list[str], target: str) -> tuple[Any, Any]:
+    """Return rows of x and the true value of the function there."""
+    table = read_table(path)
+    try:
+        table.check_columns([*x, target])
+    except TableError as error:
+        raise TableError(f"{error} The truth is a table with the columns of x and with {target!r}.") from None
+    return table.numbers(x), table.numbers([target])[target].to_numpy()
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Tell whether a value of a TOML file is of a kind."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    whole = isinstance(value, int) and number
+    numbers = isinstance(value, list) and bool(value) and all(isinstance(item, int | float) for item in value)
+    fits: dict[str, Callable[[], bool]] = {
+        WHOLE: lambda: whole and value >= 1,
+        SEVERAL: lambda: (whole and value >= 1) or (numbers and all(isinstance(item, int) for item in value)),
+        TEXT: lambda: isinstance(value, str),
+        TEXTS: lambda: isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value),
+        FLAG: lambda: isinstance(value, bool),
+        TRUTHS: lambda: isinstance(value, dict) and all(isinstance(item, int | float) for item in value.values()),
+    }
+    return fits[kind]() if kind in fits else isinstance(value, str) or numbers
+
+
+# ---- what comes with decond ----------------------------------------------------------------------------------
+
+
+def _built_in(name: str, options: dict[str, Any], source: str = "") -> Task:
+    if name in SIMULATORS:
+        from decond import problems
+
+        return Task(name, False, {**options, "simulator": getattr(problems, name)()})
+    if name not in TABLES:
+        near = difflib.get_close_matches(name, BUILT_IN, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"{source}: there is no problem {name!r}{hint} Choose from {', '.join(BUILT_IN)}.")
+    if "methods" in options:
+        options["models"] = options.pop("methods")
+    return Task(name, True, {**options, **(_wind() if name == "wind" else _latent_function())})
+
+
+def _latent_function() -> dict[str, Any]:
+    """Return the paper's toy; its function is looked at between -6 and 6, also where there are no pairs."""
+    import numpy as np
+
+    from decond.problems import latent_function
+
+    p, grid = latent_function(), np.linspace(-6.0, 6.0, 241)[:, None]
+    return {"x": p.x, "y": p.y, "y_task": p.y_task, "z_task": p.z_task, "truth": (grid, p.f(grid)[:, 0])}
+
+
+def _wind() -> dict[str, Any]:
+    """Return the tables of the demo: wind speeds of days, the mean power of each day, and the hidden power curve."""
+    from decond.cli.demo import turbine
+
+    given = turbine()
+    return {
+        "x": given.hours[["wind"]],
+        "y": given.hours[["day"]].astype(str),
+        "y_task": given.days[["day"]].astype(str),
+        "z_task": given.days["power"].to_numpy(),
+        "truth": given.curve(),
+    }

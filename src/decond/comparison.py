@@ -1,0 +1,167 @@
+"""What a comparison gives: one table with a row for each method, one picture, and files of both."""
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decond.checks import as_count
+from decond.notebook import card, sentences, table
+from decond.plotting import ComparisonDisplay
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison"]
+
+WORDS = ("calibration", "notes")
+"""Columns of text."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Several methods on one problem at equal budget, as `lfi.compare` and `regression.compare` return them.
+
+    >>> import pandas as pd
+    >>> from decond.plotting import Rows
+    >>> frame = pd.DataFrame({"RMSE": [0.3, 0.5], "notes": ["", ""]}, index=["honest", "cascade"])
+    >>> display = ComparisonDisplay(list(frame.index), [Rows("RMSE", frame["RMSE"].to_dict())])
+    >>> found = Comparison("toy", frame, frame, display, measure="RMSE")
+    >>> found, found.best, found.plot().ax_.get_xlabel()
+    (Comparison(toy: 2 methods by RMSE, honest first), 'honest', 'RMSE')
+    """
+
+    title: str
+    frame: "pd.DataFrame" = field(repr=False)
+    """One row a method, best first; means over seeds."""
+    runs: "pd.DataFrame" = field(repr=False)
+    """One row a method and seed."""
+    display: ComparisonDisplay = field(repr=False)
+    measure: str = ""
+    """The column by which rows are ordered; empty where nothing known says which is best."""
+    found: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Posteriors, or fitted models, by method: those of the first seed."""
+    errors: dict[str, Exception] = field(default_factory=dict, repr=False)
+    """What methods that did not run have raised."""
+    notes: list[str] = field(default_factory=list, repr=False)
+    """What holds for all rows."""
+
+    @property
+    def best(self) -> str:
+        """The first row: the best by `measure`."""
+        return str(self.frame.index[0])
+
+    def plot(self, ax: Any = None) -> ComparisonDisplay:
+        """Draw what each method found, how well, and in what time; return the display."""
+        return self.display.plot(ax)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything that the tables hold as plain data; what is not a number is None.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"RMSE": [float("nan")], "notes": ["did not run"]}, index=["dual"])
+        >>> Comparison("toy", frame, frame, ComparisonDisplay(["dual"], [])).as_dict()["methods"]
+        {'dual': {'RMSE': None, 'notes': 'did not run'}}
+        """
+        rows = {str(name): _plain(row) for name, row in self.frame.to_dict("index").items()}
+        runs = [_plain(row) for row in self.runs.reset_index(drop=True).to_dict("records")]
+        return {"problem": self.title, "measure": self.measure, "methods": rows, "runs": runs, "notes": self.notes}
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write compare.csv, compare.json and compare.png into a folder, which is made; return their paths."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        csv, numbers, picture = (place / f"compare.{ending}" for ending in ("csv", "json", "png"))
+        self.frame.to_csv(csv, index_label="method")
+        numbers.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+        self.plot().save(picture, dpi=120)
+        return [csv, numbers, picture]
+
+    def __repr__(self) -> str:
+        """Show how many methods there are, and the best of them."""
+        order = f" by {self.measure}, {self.best} first" if self.measure else ""
+        return f"Comparison({self.title}: {len(self.frame)} methods{order})"
+
+    def _repr_html_(self) -> str:
+        """Show the table, and the notes of all methods, for notebooks."""
+        columns = [name for name in self.frame.columns if name != "notes"]
+        rows = [[str(name), *row] for name, row in zip(self.frame.index, self.frame[columns].values, strict=True)]
+        told = {str(name): note for name, note in self.frame.get("notes", {}).items() if note}
+        said = [*self.notes, *(f"{name}: {note}" for name, note in told.items())]
+        return card("Comparison", self.title, table(["method", *columns], rows), sentences(said))
+
+
+def _plain(row: dict[Any, Any]) -> dict[str, Any]:
+    """Return a row whose numbers are Python's, and None where they are not finite."""
+    return {str(name): _number(value) for name, value in row.items()}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) or value is None:
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and not isinstance(value, float) else number
+
+
+def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":
+    """Return one row a method: means over seeds, all notes, and the spread of the measure; best first."""
+    groups = runs.groupby("method", sort=False)
+    frame = groups[[name for name in runs.columns if name not in ("method", "seed", *WORDS)]].mean()
+    if measure and groups.size().max() > 1:
+        frame[f"{measure} sd"] = groups[measure].std()
+    for words in WORDS:
+        if words in runs:
+            frame[words] = groups[words].agg(lambda said: " ".join(dict.fromkeys(filter(_is_text, said))))
+    order = [name for name in runs.columns if name in frame]
+    if measure and f"{measure} sd" in frame:
+        order.insert(order.index(measure) + 1, f"{measure} sd")
+    frame = frame[order]
+    return frame.sort_values(measure, kind="stable") if measure else frame
+
+
+def said(notes: Iterable[str]) -> str:
+    """Return different notes as sentences, one after the other.
+
+    >>> said(["few draws", "", "few draws", "Slow."])
+    'Few draws. Slow.'
+    """
+    sentences = (note[:1].upper() + note[1:] for note in notes if note)
+    return " ".join(dict.fromkeys(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences))
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """Return the seeds: as many as asked for, or those given."""
+    if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool):
+        return list(range(as_count(seeds, "seeds")))
+    found = [] if isinstance(seeds, str) or not np.iterable(seeds) else list(seeds)
+    whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in found)
+    if not found or not whole or len(set(found)) < len(found):
+        raise ValueError(f"seeds is {seeds!r}; give how many, or different whole numbers of at least 0.")
+    return [int(seed) for seed in found]
+
+
+@contextlib.contextmanager
+def running_bar(progress: bool | None, total: int) -> Iterator[Callable[[str, int], None]]:
+    """Yield a function of the method that runs and of the number done; it draws a bar, or does nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if progress is False or (progress is None and not console.is_terminal):
+        yield lambda label, done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("comparing", total=total)
+        yield lambda label, done: bar.update(task, description=f"comparing: {label}", completed=done)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)

@@ -1,0 +1,223 @@
+"""A Gaussian process on the embedding itself: a shrunken mean embedding, bands, and lengthscales from the sample."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import eigh
+
+from decond.checks import as_count, as_generator, as_number, as_rows, check_choice, frozen, warn
+from decond.embeddings.conditional import fitted, query_rows
+from decond.embeddings.embedding_prior import EmbeddingPrior
+from decond.embeddings.mean import MeanEmbedding
+from decond.embeddings.pseudolikelihood import (
+    GaussianPseudolikelihood,
+    Objective,
+    PredictivePseudolikelihood,
+    maximize,
+)
+from decond.kernels import RBF, median_heuristic
+from decond.linalg import add_to_diagonal, cholesky, multiply
+
+__all__ = ["BayesianMeanEmbedding"]
+
+BLOCK_ENTRIES = 4_000_000
+"""Kernel values that are held at a time while rows are averaged (32 MB)."""
+
+AMPLITUDES = np.exp(np.linspace(-10.0, 5.0, 121))
+"""Standard deviations of the prior on the embedding, among which the evidence chooses; features are at most one."""
+
+SMALLEST_NOISE = 1e-6
+"""Standard deviation that a feature has at least, where all rows are equal."""
+
+EQUAL_WEIGHTS = 1e-2
+"""How much weights on points are held to equal ones; it moves the embedding by about 1 % of its error bars."""
+
+
+class BayesianMeanEmbedding:
+    """The posterior of an embedding μ(q) = E[k(X, q)], given a sample of X (Flaxman et al. 2016), for the RBF kernel.
+
+    μ is a Gaussian process with covariance s² r, r = ∫k k dν, observed as the average feature at the rows, with
+    variance τ²/n. The posterior mean shrinks that average. τ² is the mean variance of the features, s² has the
+    largest evidence. Bands do not rest on τ²: they are the mean square error of the posterior mean, as an estimator
+    that is linear in the sample, under the prior and the features' own sampling covariance.
+
+    `kernel` starts the search for lengthscales, one for each column unless it has only one. `objective` says what is
+    maximal, with a prior about the median distance: "predictive", the density that the other rows' embedding gives to
+    each row; "gaussian", that of Flaxman et al. at a fixed τ = `feature_noise`, from features at `n_anchors` rows; or
+    None to keep the kernel, which is the median heuristic where none is given. `spread` are the standard deviations
+    of a normal ν about the mean of the rows; by default ν is flat. Of more than `max_points` rows, the lengthscale is
+    learned from a random choice, at which the average over all rows is then observed.
+
+    >>> x = np.random.default_rng(0).normal([[-2.0], [2.0]], 0.3, (2, 100)).ravel()  # two narrow modes
+    >>> mu = BayesianMeanEmbedding().fit(x)
+    >>> round(mu.kernel_.lengthscale, 2), round(median_heuristic(x), 2)
+    (0.12, 2.89)
+    >>> mean, std = mu.predict([[-2.0], [0.0]], return_std=True)  # no row is near zero, so the prior is left there
+    >>> mean.round(2), std.round(2)
+    (array([0.18, 0.  ]), array([0.02, 0.07]))
+    >>> mu.embedding().herd(2).round(1).ravel()
+    array([ 2., -2.])
+    """
+
+    def __init__(
+        self,
+        kernel: RBF | None = None,
+        objective: str | None = "predictive",
+        spread: Any = None,
+        feature_noise: float = 1.0,
+        n_anchors: int = 20,
+        max_points: int = 1000,
+        seed: Any = 0,
+    ) -> None:
+        if kernel is not None and not isinstance(kernel, RBF):
+            raise TypeError(
+                f"kernel is {kernel!r}; the prior on the embedding has a closed form for RBF only. Give an RBF, or "
+                "None to start from the data."
+            )
+        if objective is not None:
+            check_choice(objective, "objective", ("predictive", "gaussian"))
+        self.kernel, self.objective = kernel, objective
+        self.spread = EmbeddingPrior(spread=spread).spread
+        self.feature_noise = as_number(feature_noise, "feature_noise", minimum=0.0, strict=True)
+        self.n_anchors, self.max_points = as_count(n_anchors, "n_anchors"), as_count(max_points, "max_points")
+        self.seed = seed
+
+    def fit(self, x: Any) -> Self:
+        """Learn the lengthscales (unless `objective` is None) and condition on the rows of x.
+
+        Leaves `kernel_`, `points_` (where μ was observed), `weights_` (the posterior mean is Σ_j weights_j r(x_j, ·)
+        over the points), `amplitude_` (s), `noise_` (τ), `log_pseudolikelihood_` (None where nothing was learned).
+        """
+        rows = as_rows(x, "x")
+        if len(rows) < 2:
+            raise ValueError("x has one row; a sample of at least two is needed to tell how its features vary.")
+        if np.size(self.spread) not in (1, rows.shape[1]):
+            raise ValueError(
+                f"spread has {np.size(self.spread)} values but x has {rows.shape[1]} column(s). Give one for all "
+                "columns, or one for each."
+            )
+        rng = as_generator(self.seed)
+        some = rng.choice(len(rows), self.max_points, replace=False) if len(rows) > self.max_points else ...
+        self.points_: np.ndarray = frozen(rows[some])
+        self.log_pseudolikelihood_: float | None = None
+        if self.objective is None:
+            self.kernel_ = self.kernel or RBF(median_heuristic(rows))
+        else:
+            self.kernel_ = self._learned(self.points_, rng)
+        self._condition(rows)
+        return self
+
+    def predict(self, q: Any, return_std: bool = False) -> Any:
+        """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there."""
+        rows = query_rows(fitted(self, "kernel_"), q, "q", self.points_)
+        cross = self._prior.covariance(rows, self.points_)
+        mean = cross @ self.weights_
+        if not return_std:
+            return mean
+        shrink = self.amplitude_**2 * multiply(multiply(cross, self._vectors) / self._variances, self._vectors.T)
+        missed = self._prior.diagonal(rows) - 2.0 * (shrink * cross).sum(axis=1)
+        missed += (multiply(shrink, self._covariance) * shrink).sum(axis=1)
+        sampled = (multiply(shrink, self._sampling) * shrink).sum(axis=1)
+        return mean, np.sqrt(np.maximum(self.amplitude_**2 * missed + sampled, 0.0))
+
+    def embedding(self) -> MeanEmbedding:
+        """Return the posterior mean as weights on the points.
+
+        It is a sum of r(x_j, ·), which is no finite sum of k(x_j, ·), so the weights w are those with the smallest
+        ‖Σ_j w_j k(x_j, ·) - mean‖² + ε Σ_j (w_j - 1/m)²: near the mean, and equal where that leaves a choice.
+        """
+        gram = fitted(self, "kernel_").gram(self.points_, self.points_)
+        equal = np.full(len(gram), 1.0 / len(gram))
+        change = self._covariance @ self.weights_ - gram @ equal
+        add_to_diagonal(gram, EQUAL_WEIGHTS)
+        return MeanEmbedding(self.kernel_, self.points_, equal + cholesky(gram, "the Gram matrix of x").solve(change))
+
+    def __repr__(self) -> str:
+        """Show the kernel and what it was fitted on."""
+        if not hasattr(self, "kernel_"):
+            return f"BayesianMeanEmbedding({self.kernel!r}, objective={self.objective!r}; not fitted)"
+        return f"BayesianMeanEmbedding({self.kernel_!r}; fitted on {self._n} rows)"
+
+    def _learned(self, rows: np.ndarray, rng: np.random.Generator) -> RBF:
+        """Return the kernel with the largest pseudo-likelihood; columns that never change are left out."""
+        varying = np.ptp(rows, axis=0) > 0.0
+        if not varying.any():
+            raise ValueError(
+                f"all {len(rows)} rows of x are equal, so they say nothing about a lengthscale. Give a kernel and "
+                "objective=None to keep it."
+            )
+        moving = rows[:, varying]
+        shared = self.kernel is not None and np.ndim(self.kernel.lengthscale) == 0
+        typical = np.atleast_1d(median_heuristic(moving, per_column=not shared))
+        starts = self._starts(moving, varying, typical)
+        found = maximize(self._objective(moving, varying, rng), moving.shape[1], starts, typical)
+        if found.on_bounds.any():
+            warn(
+                f"the learned lengthscale {found.lengthscale} sits on the edge of what was searched. A column may "
+                "take few values only, so that no kernel is too narrow for it: leave it out, or give a kernel and "
+                "objective=None.",
+                UserWarning,
+            )
+        self.log_pseudolikelihood_ = found.value
+        if len(found.lengthscale) == 1 and (shared or len(varying) == 1):
+            return RBF(float(found.lengthscale[0]))
+        scales = np.ones(len(varying))
+        scales[varying] = found.lengthscale
+        return RBF(scales)
+
+    def _starts(self, moving: np.ndarray, varying: np.ndarray, typical: np.ndarray) -> list[np.ndarray]:
+        """Return where the search begins: at the given kernel, or at a density estimate's width and at the median."""
+        if self.kernel is not None:
+            given = np.atleast_1d(self.kernel.lengthscale)
+            self.kernel.diagonal(np.zeros((1, len(varying))))  # refuses another number of columns
+            return [given if len(given) == 1 else given[varying]]
+        n, d = moving.shape
+        return [moving.std(axis=0) * n ** (-1.0 / (d + 4.0)), typical]
+
+    def _objective(self, moving: np.ndarray, varying: np.ndarray, rng: np.random.Generator) -> Objective:
+        """Return the pseudo-likelihood of the columns that vary."""
+        if self.objective == "predictive":
+            return PredictivePseudolikelihood(moving)
+        distinct = np.unique(moving, axis=0)
+        if min(len(distinct), self.n_anchors) <= moving.shape[1]:
+            raise ValueError(
+                f"x has {len(distinct)} distinct rows and n_anchors is {self.n_anchors}; objective='gaussian' needs "
+                f"more than {moving.shape[1]} anchors, the number of columns. Raise n_anchors, or use 'predictive'."
+            )
+        anchors = distinct[rng.permutation(len(distinct))[: self.n_anchors]]
+        spread = None if self.spread is None else np.broadcast_to(self.spread, len(varying))[varying]
+        prior = EmbeddingPrior(spread=spread, center=moving.mean(axis=0))
+        return GaussianPseudolikelihood(moving, anchors, self.feature_noise, prior=prior)
+
+    def _condition(self, rows: np.ndarray) -> None:
+        """Observe the average feature at the points, choose the amplitude, and keep what predictions need."""
+        self._n = len(rows)
+        self._prior = EmbeddingPrior(self.kernel_.lengthscale, self.spread, rows.mean(axis=0))
+        observed, self._sampling = _moments(self.kernel_, self.points_, rows)
+        self.noise_ = max(float(np.sqrt(self._n * np.diagonal(self._sampling).mean())), SMALLEST_NOISE)
+        self._covariance = self._prior.covariance(self.points_, self.points_)
+        values, self._vectors = eigh(self._covariance)
+        values = np.maximum(values, 0.0)
+        rotated = self._vectors.T @ observed
+        self.amplitude_ = _amplitude(values, rotated, self.noise_**2 / self._n)
+        self._variances = self.amplitude_**2 * values + self.noise_**2 / self._n
+        self.weights_: np.ndarray = frozen(self.amplitude_**2 * (self._vectors @ (rotated / self._variances)))
+
+
+def _moments(kernel: RBF, points: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the average feature of the rows at the points, and the covariance of that average."""
+    n = len(rows)
+    average = kernel.matmul(points, rows, np.full(n, 1.0 / n))
+    scatter = np.zeros((len(points), len(points)))
+    height = max(1, BLOCK_ENTRIES // len(points))
+    for start in range(0, n, height):
+        centered = kernel.gram(points, rows[start : start + height]) - average[:, None]
+        scatter += multiply(centered, centered.T)
+    return average, scatter / (n * (n - 1.0))
+
+
+def _amplitude(values: np.ndarray, rotated: np.ndarray, noise: float) -> float:
+    """Return the s of `AMPLITUDES` with the largest evidence N(average; 0, s²R + noise I), from R's spectrum."""
+    variances = AMPLITUDES[:, None] ** 2 * values + noise
+    evidence = -0.5 * (rotated**2 / variances + np.log(variances)).sum(axis=1)
+    return float(AMPLITUDES[np.argmax(evidence)])

@@ -1,0 +1,256 @@
+"""Several methods of likelihood-free inference on one problem: equal simulations, one table, one picture."""
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from decond.comparison import Comparison, averaged, checked_seeds, running_bar, said
+from decond.lfi.compared import (
+    Given,
+    built,
+    checked_budget,
+    chosen_methods,
+    given_problem,
+    takes_raw,
+)
+from decond.lfi.inference import infer
+from decond.lfi.judging import Judge
+from decond.lfi.methods.base import Method, summarized_observation
+from decond.lfi.methods.rejection import RejectionABC
+from decond.lfi.posterior import Posterior
+from decond.lfi.prior import Prior
+from decond.lfi.simulate import simulate
+from decond.lfi.simulations import Simulations
+from decond.lfi.store import SimulationStore
+from decond.plotting import ComparisonDisplay, Rows
+
+__all__ = ["compare"]
+
+NEEDS_RAW = (
+    "Left out: it compares raw data sets, and there are only summaries. Give a simulator and an observation of raw "
+    "data, and summarize, which makes the summaries."
+)
+FIRST = 5
+"""Simulations that tell whether the observation is of their kind, before the others are run."""
+
+SHOWN_PARAMETERS = 4
+"""Parameters whose intervals a picture shows at most."""
+
+
+def compare(
+    simulator: Any,
+    prior: Prior | None = None,
+    observed: Any = None,
+    methods: str | Sequence[str] | Mapping[str, str | Method] = "all",
+    n_simulations: int = 1000,
+    *,
+    seeds: int | Sequence[int] = 1,
+    rounds: int = 3,
+    reference: Any = None,
+    true_parameters: Any = None,
+    calibrate: bool | None = None,
+    batched: bool = False,
+    summarize: Callable[[Any], Any] | None = None,
+    n_jobs: int | None = None,
+    timeout: float | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """Run several methods on one simulator and one observation, and return one table and one picture.
+
+    Every method may use `n_simulations` at most. Draws of the prior are simulated once for each seed, and all methods
+    share them; what methods simulate beyond them, in rounds or by themselves, is their own. `seconds` is what a
+    method would take alone: its own time, and its part of that of the shared simulations.
+
+    **Accuracy**, where the true posterior is known: for one parameter the total variation between its density and
+    that of the method (0 is perfect, 1 is hopeless); for several the accuracy of a classifier that tells draws of
+    both apart (C2ST: 0.5 is perfect, 1 is hopeless). **Calibration**, where it is not: the share of held-out
+    simulations whose parameters lie in the 95 % interval of a posterior that was fitted without them, in one round on
+    draws of the prior. Methods that run the simulator themselves are not judged: they would have to do so for each.
+
+    A method that fails, or whose extra is not installed, is a row with the reason among its notes.
+
+    Args:
+        simulator: As `lfi.infer` takes it; or a problem such as `problems.exponential_gamma()`, which has everything.
+        prior: The prior.
+        observed: The observation; with `summarize` as the simulator returns it.
+        methods: "all", names (see `lfi.METHODS`; also "lfvi_hinge"), or a mapping from labels to names or methods.
+        n_simulations: How many simulations each method may use, all counted.
+        seeds: Of simulations and methods: how many, or which. The table holds means over them.
+        rounds: For methods that simulate in rounds.
+        reference: The true posterior: its log density at rows of parameters, up to a constant, or draws of it.
+        true_parameters: What the observation was made with; the table says how often 95 % intervals hold it.
+        calibrate: Whether to judge calibration; by default where there is no reference.
+        batched: Whether the simulator takes many rows at once.
+        summarize: Turns what the simulator returns into summaries. Methods that compare raw data sets need it.
+        n_jobs: How many simulations run at once, as in `lfi.simulate`.
+        timeout: Seconds after which a simulation counts as failed.
+        progress: Show a bar; by default on a terminal only.
+
+    >>> from scipy import stats
+    >>> prior = Prior({"mean": stats.norm(0, 2)})
+    >>> def simulator(theta, rng):
+    ...     return theta + 0.5 * rng.standard_normal(theta.shape)
+    >>> exact = stats.norm(16 / 17, 2 / 17**0.5)
+    >>> found = compare(simulator, prior, [1.0], ["rejection", "residual"], 100, batched=True, reference=exact.logpdf)
+    >>> found.best, list(found.frame.columns[:2])
+    ('residual', ['total variation', 'mean low'])
+    """
+    given = given_problem(simulator, prior, observed, reference, true_parameters, batched, summarize)
+    chosen = chosen_methods(methods)
+    given = given.checked(raw=any(map(takes_raw, chosen.values())))
+    budget = checked_budget(n_simulations, given.prior)
+    judge = Judge.of(given.prior, given.reference, given.true_parameters, calibrate)
+    options = {"batched": given.batched, "summarize": given.summarize, "n_jobs": n_jobs, "timeout": timeout}
+    runs: list[Run] = []
+    chosen_seeds = checked_seeds(seeds)
+    with TemporaryDirectory() as folder, running_bar(progress, len(chosen) * len(chosen_seeds)) as show:
+        for seed in chosen_seeds:
+            show("simulating", len(runs))
+            shared = Shared.simulated(given, budget, seed, options, Path(folder) / f"{seed}.sqlite")
+            for label, method in chosen.items():
+                show(label, len(runs))
+                runs.append(_run(label, method, shared, rounds, judge, first=seed == chosen_seeds[0]))
+    return _concluded(given, judge, runs, budget)
+
+
+# ---- running -------------------------------------------------------------------------------------------------
+
+
+class Shared(NamedTuple):
+    """Simulations at draws of the prior that all methods of one seed may use, in a closed store."""
+
+    given: Given
+    seed: int
+    options: dict[str, Any]
+    path: Path
+    sims: Simulations
+    seconds: float
+
+    @classmethod
+    def simulated(cls, given: Given, budget: int, seed: int, options: dict[str, Any], path: Path) -> "Shared":
+        """Run them, the first few alone, so that an observation of another kind is refused early."""
+        begin = time.perf_counter()
+        with SimulationStore(path, given.prior) as store, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # each method says what it makes of failures
+            for count in (min(FIRST, budget), budget):
+                run = {**options, "store": store, "progress": False}
+                sims = simulate(given.simulator, given.prior, count, seed=seed, round=0, **run)
+                _check_width(given, sims)
+        return cls(given, seed, options, path, sims, time.perf_counter() - begin)
+
+    def cost_of(self, sims: Simulations | None) -> float:
+        """Return the seconds of those simulations that are among the shared ones."""
+        if sims is None:
+            return 0.0
+        mine = {row.tobytes() for row in self.sims.theta}
+        return self.seconds * sum(row.tobytes() in mine for row in sims.theta) / len(self.sims)
+
+    @contextlib.contextmanager
+    def own_copy(self) -> Iterator[Path]:
+        """Yield the file of a store that holds the shared simulations and may be added to."""
+        copied = self.path.with_suffix(".own.sqlite")
+        copied.write_bytes(self.path.read_bytes())
+        try:
+            yield copied
+        finally:
+            copied.unlink()
+
+
+def _check_width(given: Given, sims: Simulations) -> None:
+    """Raise unless the observation has as many values as simulations have."""
+    seen = given.observed if given.summarize is None else summarized_observation(given.observed, given.summarize)
+    RejectionABC().check_observation(seen, sims)
+
+
+class Run(NamedTuple):
+    """What one method gave with one seed."""
+
+    label: str
+    seed: int
+    posterior: Posterior | None
+    row: dict[str, Any]
+    error: Exception | None = None
+
+
+def _run(label: str, method: str | Method, shared: Shared, rounds: int, judge: Judge, first: bool) -> Run:
+    """Run one method and judge it; whatever it raises is the reason why its row is empty."""
+    begin = time.perf_counter()
+    given = shared.given
+    try:
+        with warnings.catch_warnings(record=True) as caught, shared.own_copy() as store:
+            warnings.simplefilter("always", UserWarning)
+            own = built(method, shared.seed)
+            if own.takes_raw and given.summarize is None:
+                return Run(label, shared.seed, None, {"notes": NEEDS_RAW})
+            posterior = infer(
+                given.simulator,
+                given.prior,
+                given.observed,
+                len(shared.sims),
+                rounds,
+                own,
+                seed=shared.seed,
+                store=store,
+                progress=False,
+                **shared.options,
+            )
+            _ = posterior.samples
+            seconds = time.perf_counter() - begin + shared.cost_of(posterior.simulations)
+            row: dict[str, Any] = {**judge.scores(posterior), "seconds": seconds, **_counts(posterior)}
+            if first and judge.calibrates:
+                row |= judge.calibration(built(method, shared.seed), shared.sims, shared.seed)
+    except Exception as error:  # one method may not take the others down; the error is kept
+        return Run(label, shared.seed, None, {"notes": f"did not run: {error}"}, error)
+    notes = [row.pop("said", ""), *(str(warning.message) for warning in caught)]
+    row["notes"] = said(notes)
+    return Run(label, shared.seed, posterior, row)
+
+
+def _counts(posterior: Posterior) -> dict[str, int]:
+    sims = posterior.simulations
+    return {} if sims is None else {"simulations": len(sims), "failed": sims.n_failed}
+
+
+# ---- the table and the picture -------------------------------------------------------------------------------
+
+
+def _concluded(given: Given, judge: Judge, runs: list[Run], budget: int) -> Comparison:
+    import pandas as pd
+
+    found = {run.label: run.posterior for run in reversed(runs) if run.posterior is not None}
+    errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
+    if not found:
+        reasons = "; ".join(f"{run.label} {run.row['notes']}" for run in runs)
+        raise ValueError(f"no method gave a posterior: {reasons}")
+    table = pd.DataFrame([{"method": run.label, "seed": run.seed, **run.row} for run in runs])
+    table = table[["method", "seed", *(name for name in judge.columns if name in table), "notes"]]
+    frame = averaged(table, judge.measure)
+    notes = [f"Each method had {budget} simulations at most.", *judge.notes]
+    display = ComparisonDisplay(list(frame.index), _panels(frame, judge, given.prior))
+    ordered = {label: found[label] for label in frame.index if label in found}
+    return Comparison(given.name, frame, table, display, judge.measure, ordered, errors, notes)
+
+
+def _meaning(judge: Judge) -> str:
+    """Return what is drawn in the panels of parameters."""
+    exact = ["band: exact"] if judge.reference is not None else []
+    truth = ["line: true value"] if judge.true_parameters is not None else []
+    return ", ".join(["95 % intervals", *exact, *truth])
+
+
+def _panels(frame: Any, judge: Judge, prior: Prior) -> list[Rows]:
+    """Return intervals of the first few parameters, the measure or the calibration, and the seconds."""
+    panels = []
+    for j, name in enumerate(prior.names[:SHOWN_PARAMETERS]):
+        ends = frame[[f"{name} low", f"{name} median", f"{name} high"]]
+        truth = None if judge.true_parameters is None else float(judge.true_parameters[j])
+        spans = dict(zip(frame.index, ends.to_numpy(), strict=True))
+        panels.append(Rows(name, spans, truth, judge.exact_span(j), note=_meaning(judge) if j == 0 else ""))
+    for column, ideal in judge.shown:
+        if column in frame and frame[column].notna().any():
+            panels.append(Rows(column, frame[column].to_dict(), ideal, start=judge.start))
+    return [*panels, Rows("seconds", frame["seconds"].to_dict(), log=True)]

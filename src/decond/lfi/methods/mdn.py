@@ -1,0 +1,263 @@
+"""MDN: a mixture density network that learns where to simulate (Papamakarios & Murray 2016)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decond.checks import as_count, as_generator
+from decond.lfi.methods.base import FEW, Method
+from decond.lfi.methods.running import BoundedSimulator, check_budget
+from decond.lfi.neural.cut_mixture import LEAST_KEPT, CutMixture
+from decond.lfi.neural.extra import require
+from decond.lfi.neural.mixture import GaussianMixture, LogQuadratic, prior_quadratic
+from decond.lfi.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decond.lfi.neural.mixture_network import ConditionalMixture
+
+__all__ = ["MDN"]
+
+LEAST_ROUND = 100
+"""Simulations of a round; where the budget gives less, there are fewer rounds."""
+
+FINAL_SHARE = 2
+"""How many times as many simulations the last round gets as a round before it."""
+
+LEAST_SHARE = 0.05
+"""Share of q(θ | observed) below which a component is left out. One that the network does not use is about as wide as
+the proposal; divided by it, it would be far wider, and take over."""
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Valid simulations of one proposal: working coordinates, summaries, and the proposal; None is the prior."""
+
+    phi: np.ndarray
+    x: np.ndarray
+    proposal: GaussianMixture | None = None
+
+    def joined(self, other: "_Stage") -> "_Stage":
+        """Return the simulations of both, which have one proposal."""
+        return _Stage(np.concatenate([self.phi, other.phi]), np.concatenate([self.x, other.x]), self.proposal)
+
+
+class MDN(Method):
+    """A Bayesian mixture density network q(θ | x), trained where the posterior is.
+
+    Each round trains a network with one Gaussian on simulations at draws of a proposal p̃, the first at draws of the
+    prior, and takes q(θ | observed) · prior(θ) / p̃(θ), which is a Gaussian, as the next proposal (Algorithm 1). The
+    last round trains a network with several `components`, and corrects each of them so (Algorithm 2). The networks
+    see only the simulations of their round. Without a `simulator`, or with ``rounds=0``, one network with all
+    components is trained in `fit`, once for all observations, and nothing has to be corrected.
+
+    All this happens in the prior's working coordinates, where many priors are Gaussian or flat: then the correction
+    is exact. For any other prior it uses the Gaussian of the same mean and covariance, and the draws are put right
+    in the end. Failed simulations teach nothing, but their absence does: the networks learn the density of θ given
+    data that exist, P(valid | θ) included.
+
+    A corrected Gaussian need not exist: where the network makes the observation say less than nothing. A round then
+    keeps its proposal and simulates more there. In the last round such components are left out, and those of less
+    than 5 %; if most of q is in them, they keep the prior in the directions concerned, and a note says so. With few
+    simulations a Bayesian network errs on the wide side, and so does the posterior. It needs the extra:
+    ``decond[neural]``.
+
+    Args:
+        simulator: The simulator that made the simulations, to be run by `posterior`; None to use only these.
+        n_simulations: Simulations in all, those given to `fit` included.
+        batched: Whether the simulator takes many rows of parameters at once.
+        components: Gaussians of the last network.
+        hidden: Units of each tanh layer; by default one layer, with more units for more simulations, at most 50.
+        rounds: Rounds before the last one; the simulations given to `fit` are the first. A small budget has fewer.
+        steps: Steps of training for the last network; the others take half as many.
+        time_limit: Seconds after which no further simulation begins, and for each training.
+        seed: Seed of everything random.
+        summary: What the network sees of the data, as in `Method`.
+
+    >>> from scipy import stats
+    >>> from decond.lfi import Prior, Simulations
+    >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
+    >>> def simulator(theta, rng):
+    ...     return theta + 0.5 * rng.standard_normal(theta.shape)
+    >>> theta = prior.sample(200, seed=0)
+    >>> pilot = Simulations(theta=theta, x=simulator(theta, rng))
+    >>> method = MDN(simulator, n_simulations=1000, batched=True, components=1, rounds=1)
+    >>> posterior = method.fit(pilot, prior).posterior([1.0])  # exact: mean 0.8, standard deviation 0.45
+    >>> bool(abs(posterior.mean()[0] - 0.8) < 0.15), bool(abs(posterior.std()[0] - 0.45) < 0.1)
+    (True, True)
+    >>> method.n_simulations_
+    1000
+    """
+
+    needs_prior_draws = True
+
+    def __init__(
+        self,
+        simulator: Callable[..., Any] | None = None,
+        n_simulations: int = 2000,
+        batched: bool = False,
+        *,
+        components: int = 3,
+        hidden: Sequence[int] | None = None,
+        rounds: int = 3,
+        steps: int = 3000,
+        time_limit: float = 600.0,
+        seed: Any = 0,
+        summary: str = "none",
+    ) -> None:
+        require("lfi.MDN")
+        self.simulator, self.n_simulations, self.batched = simulator, n_simulations, batched
+        self.components, self.hidden, self.rounds, self.steps = components, hidden, rounds, steps
+        self.time_limit, self.seed, self.summary = time_limit, seed, summary
+
+    @property
+    def runs_simulator(self) -> bool:  # type: ignore[override]
+        """Whether there are rounds for which `infer` gives the simulator."""
+        return self.rounds > 0
+
+    def _fit(self) -> None:
+        self._check_settings()
+        self._network: ConditionalMixture | None = None
+        if self.simulator is None or self.rounds == 0:
+            rng = as_generator(self.seed)
+            self._network = self._trained(_Stage(self.phi_, self.x_), rng, self.components)
+        else:
+            check_budget(self.simulator, self.n_simulations, len(self.sims_), self.time_limit)
+
+    def _posterior(self, observed: np.ndarray) -> Posterior:
+        if self._network is not None:
+            return self._answer(CutMixture(self._network.at(observed), self.prior_), self._training_notes())
+        rng = as_generator(self.seed)
+        self._prior_form, self._prior_root, exact = prior_quadratic(self.prior_)
+        runner = BoundedSimulator.of(self)
+        stage = self._rounds(observed, runner, rng)
+        self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
+        self.simulations_ = runner.simulations(self.sims_)
+        network = self._trained(stage, rng, self.components)
+        mixture, repaired = self._corrected(network.at(observed), stage.proposal)
+        assumed = None if exact or stage.proposal is None else self._prior_form
+        notes = [*runner.notes(), *self._training_notes(), *_repair_notes(mixture, repaired)]
+        return self._answer(CutMixture(mixture, self.prior_, assumed), notes)
+
+    def _rounds(self, observed: np.ndarray, runner: BoundedSimulator, rng: np.random.Generator) -> _Stage:
+        """Return the simulations of the last round (Algorithm 1 of the paper)."""
+        stage = _Stage(self.phi_, self.x_)
+        self.proposals_: list[GaussianMixture] = []
+        for size in _round_sizes(runner.left, self.rounds):
+            estimate, repaired = self._corrected(self._trained(stage, rng, 1).at(observed), stage.proposal)
+            proposal = stage.proposal if stage.proposal is not None and repaired.any() else estimate
+            new = self._simulated(proposal, size, runner, rng)
+            if proposal is stage.proposal:
+                stage = stage.joined(new)
+            elif len(new.phi) >= 10 + FEW * self.prior_.dim:
+                stage = new
+            else:
+                break
+            self.proposals_.append(proposal)
+        return stage
+
+    def _corrected(
+        self, mixture: GaussianMixture, proposal: GaussianMixture | None
+    ) -> tuple[GaussianMixture, np.ndarray]:
+        """Return prior/proposal times the mixture, and which of its components had to be repaired."""
+        if proposal is None:
+            return mixture, np.zeros(len(mixture.means), dtype=bool)
+        shares = np.exp(mixture.log_weights)
+        used = mixture.taken(shares >= min(LEAST_SHARE, shares.max()))
+        form = LogQuadratic(proposal.precisions[0], proposal.precisions[0] @ proposal.means[0])
+        result, repaired = used.corrected(self._prior_form, form, self._prior_root)
+        if np.exp(used.log_weights)[~repaired].sum() <= 0.5:
+            return result, repaired
+        return result.taken(~repaired), repaired[~repaired]
+
+    def _simulated(
+        self, proposal: GaussianMixture, size: int, runner: BoundedSimulator, rng: np.random.Generator
+    ) -> _Stage:
+        phi = CutMixture(proposal, self.prior_).sample(size, rng)
+        x = runner.run(self.prior_.from_working(phi), rng)
+        valid = np.isfinite(x).all(axis=1)
+        return _Stage(phi[: len(x)][valid], self._summarize(x[valid]), proposal)
+
+    def _trained(self, stage: _Stage, rng: np.random.Generator, components: int) -> "ConditionalMixture":
+        from decond.lfi.neural.mixture_network import fit_mixture
+
+        hidden = (_units(len(stage.phi)),) if self.hidden is None else tuple(self.hidden)
+        fitted = fit_mixture(
+            stage.phi,
+            stage.x,
+            components=components,
+            hidden=hidden,
+            steps=self.steps if components == self.components else self.steps // 2,
+            seed=int(rng.integers(2**31)),
+            seconds=self.time_limit,
+        )
+        self.training_ = fitted.trained
+        return fitted
+
+    def _answer(self, density: CutMixture, notes: list[str]) -> Posterior:
+        prior = self.prior_
+
+        def log_likelihood(theta: np.ndarray) -> np.ndarray:
+            phi = prior.to_working(prior.rows(theta))
+            log_prior = prior.log_density_working(phi)
+            inside = np.isfinite(log_prior)
+            return np.where(inside, density.log_density(phi) - np.where(inside, log_prior, 0.0), -np.inf)
+
+        return Posterior(
+            prior,
+            lambda n, rng: prior.from_working(density.sample(n, rng)),
+            log_likelihood=log_likelihood,
+            log_normalizer=0.0,
+            notes=[*notes, *_outside_notes(density)],
+            seed=self.seed,
+        )
+
+    def _training_notes(self) -> list[str]:
+        if self.training_.finished:
+            return []
+        return [f"training ran out of time after {self.training_.steps} steps; raise time_limit."]
+
+    def _check_settings(self) -> None:
+        as_count(self.components, "components")
+        as_count(self.steps, "steps")
+        if self.rounds != 0:
+            as_count(self.rounds, "rounds")
+        for units in self.hidden or ():
+            as_count(units, "hidden")
+
+
+def _round_sizes(left: int, rounds: int) -> list[int]:
+    """Return the sizes of the rounds after the first: equal ones, and the last round with twice as many.
+
+    >>> _round_sizes(1600, 3), _round_sizes(80, 3)
+    ([400, 400, 800], [80])
+    """
+    further = int(np.clip(left // LEAST_ROUND - FINAL_SHARE, 0, rounds - 1))
+    size = left // (further + FINAL_SHARE)
+    sizes = [*[size] * further, left - size * further]
+    return [size for size in sizes if size > 0]
+
+
+def _units(n: int) -> int:
+    """Return the units of a layer: few where there are few simulations to learn their weights from."""
+    return 5 if n <= 150 else 20 if n < 1000 else 50
+
+
+def _repair_notes(mixture: GaussianMixture, repaired: np.ndarray) -> list[str]:
+    if not repaired.any():
+        return []
+    share = float(np.exp(mixture.log_weights)[repaired].sum())
+    return [
+        f"in some directions the network learned no more than the proposal told ({share:.0%} of the mixture): the "
+        "posterior is nearly the prior there. Give more simulations or fewer rounds."
+    ]
+
+
+def _outside_notes(density: CutMixture) -> list[str]:
+    if density.kept >= LEAST_KEPT:
+        return []
+    return [
+        "almost all of the mixture lies outside the prior's support, or far from the prior; the draws are those of "
+        "its edge. Check the observation and the prior, or give more simulations."
+    ]

@@ -1,0 +1,253 @@
+"""`lfi.compare`: accuracy against closed forms, equal budgets, shared simulations, reasons in place of crashes."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from decond import lfi
+from decond.lfi.compared import built, chosen_methods
+from decond.lfi.judging import CLASSIFIER, DENSITY, HELD_OUT, INSIDE, Judge
+from decond.plotting.figures import is_drawn_here
+from decond.problems import exponential_gamma
+
+PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
+EXACT = stats.norm(16.0 / 17.0, np.sqrt(4.0 / 17.0))  # prior N(0, 4), data N(θ, 1/4), observed 1
+OBSERVED = [1.0]
+
+
+def simulator(theta, rng):
+    return theta + 0.5 * rng.standard_normal(theta.shape)
+
+
+def compared(methods, n=100, **options):
+    return lfi.compare(simulator, PRIOR, OBSERVED, methods, n, batched=True, **{"reference": EXACT.logpdf, **options})
+
+
+def normal_posterior(prior, mean, dim):
+    return lfi.Posterior(prior, lambda n, rng: mean + rng.standard_normal((n, dim)))
+
+
+# ---- judging -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("as_draws", [False, True])
+def test_total_variation_is_that_of_two_normals(shift, as_draws):
+    exact = 2.0 * stats.norm.cdf(shift / 2.0) - 1.0
+    known = stats.norm.rvs(size=5000, random_state=1)[:, None] if as_draws else stats.norm.logpdf
+    judge = Judge.of(PRIOR, known, None, None)
+    assert judge.measure == DENSITY
+    assert judge.scores(normal_posterior(PRIOR, shift, 1))[DENSITY] == pytest.approx(exact, abs=0.04)
+
+
+def test_a_density_of_two_parameters_is_drawn_from():
+    prior = lfi.Prior({"a": stats.norm(0.0, 1.0), "b": stats.norm(0.0, 1.0)})
+    covariance = np.array([[0.05, 0.04], [0.04, 0.08]])
+    judge = Judge.of(prior, stats.multivariate_normal([0.3, -0.2], covariance).logpdf, None, None)
+    draws = judge.reference.draws
+    np.testing.assert_allclose(draws.mean(axis=0), [0.3, -0.2], atol=0.03)
+    np.testing.assert_allclose(np.cov(draws, rowvar=False), covariance, atol=0.012)
+    np.testing.assert_allclose(judge.exact_span(0), 0.3 + 1.96 * np.sqrt(0.05) * np.array([-1.0, 1.0]), atol=0.05)
+
+
+def test_a_density_of_one_parameter_is_found_where_it_is_narrow():
+    narrow = stats.norm(1.5, 1e-5)
+    judge = Judge.of(lfi.Prior({"mean": stats.uniform(-100, 200)}), narrow.logpdf, None, None)
+    np.testing.assert_allclose(judge.exact_span(0), narrow.ppf([0.025, 0.975]), atol=1e-7)
+    rate = Judge.of(lfi.Prior({"rate": stats.gamma(2)}), stats.gamma(17, scale=0.1).logpdf, None, None)
+    np.testing.assert_allclose(rate.exact_span(0), stats.gamma(17, scale=0.1).ppf([0.025, 0.975]), rtol=2e-3)
+
+
+def test_draws_of_several_parameters_are_told_apart_only_if_they_differ():
+    prior = lfi.Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 3.0)})
+    judge = Judge.of(prior, np.random.default_rng(1).standard_normal((400, 2)), [5.0, 0.0], None)
+    far = judge.scores(normal_posterior(prior, np.array([6.0, 0.0]), 2))
+    assert judge.measure == CLASSIFIER
+    assert far[CLASSIFIER] > 0.95
+    assert far[INSIDE] == 1.0
+    assert far["a width"] == pytest.approx(2 * 1.96, abs=0.15)
+
+
+def test_intervals_hold_the_truth_or_do_not():
+    judge = Judge.of(PRIOR, None, [1.9], None)
+    scores = judge.scores(normal_posterior(PRIOR, 0.0, 1))
+    assert scores[INSIDE] == 1.0
+    assert Judge.of(PRIOR, None, [2.1], None).scores(normal_posterior(PRIOR, 0.0, 1))[INSIDE] == 0.0
+    assert [scores["mean low"], scores["mean high"]] == pytest.approx([-1.96, 1.96], abs=0.08)
+    assert DENSITY not in scores
+
+
+# ---- the table -----------------------------------------------------------------------------------------------
+
+
+def test_the_residual_likelihood_is_nearer_to_the_exact_posterior_than_rejection():
+    found = compared(["rejection", "residual"], n=120, true_parameters=[1.0])
+    assert list(found.frame.index) == ["residual", "rejection"]
+    assert found.best == "residual"
+    assert found.frame.loc["residual", DENSITY] < 0.15 < found.frame.loc["rejection", DENSITY]
+    assert (found.frame["simulations"] == 120).all()
+    assert found.found["residual"].mean()[0] == pytest.approx(EXACT.mean(), abs=0.15)
+    assert found.frame.loc["residual", "mean width"] == pytest.approx(2 * 1.96 * EXACT.std(), rel=0.25)
+
+
+def test_methods_share_the_draws_of_the_prior_and_keep_to_the_budget():
+    run = []
+
+    def counting(theta, rng):
+        run.append(theta[0])
+        return theta + 0.5 * rng.standard_normal(1)
+
+    methods = ["rejection", "kabc", "smc", "kbr"]
+    found = lfi.compare(counting, PRIOR, OBSERVED, methods, 60, rounds=2, reference=EXACT.logpdf)
+    pilot, first = 12, 34  # of smc, a fifth; of two rounds, the first
+    assert len(run) == 60 + (60 - pilot) + (60 - first)
+    assert (found.frame["simulations"] <= 60).all()
+    seen = found.found["rejection"].simulations.theta
+    np.testing.assert_array_equal(found.found["kabc"].simulations.theta, seen)
+    np.testing.assert_array_equal(found.found["smc"].simulations.theta[:pilot], seen[:pilot])
+
+
+def test_each_run_is_what_infer_gives():
+    found = compared(["rejection", "smc"], n=60, seeds=[3])
+    for name in ("rejection", "smc"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lfi.PosteriorWarning)
+            alone = lfi.infer(simulator, PRIOR, OBSERVED, 60, method=name, batched=True, seed=3)
+        np.testing.assert_array_equal(found.found[name].samples, alone.samples)
+
+
+def test_several_seeds_are_averaged():
+    found = compared(["rejection", "kabc"], n=60, seeds=2)
+    assert len(found.runs) == 4
+    both = found.runs.set_index("method").loc["kabc", DENSITY]
+    assert found.frame.loc["kabc", DENSITY] == pytest.approx(both.mean())
+    assert found.frame.loc["kabc", f"{DENSITY} sd"] == pytest.approx(both.std())
+    assert both.nunique() == 2
+
+
+class Broken(lfi.RejectionABC):
+    """A method that cannot be used here."""
+
+    def _fit(self):
+        raise ImportError("this method needs a package that is not installed")
+
+
+def test_a_method_that_fails_is_a_row_with_the_reason():
+    found = compared({"mine": Broken(), "near": lfi.RejectionABC(quantile=0.2)}, n=60)
+    assert list(found.frame.index) == ["near", "mine"]
+    assert found.frame.loc["mine", "notes"] == "did not run: this method needs a package that is not installed"
+    assert np.isnan(found.frame.loc["mine", DENSITY])
+    assert isinstance(found.errors["mine"], ImportError)
+    assert list(found.found) == ["near"]
+    texts = [text.get_text() for ax in found.plot().axes_ for text in ax.texts]
+    assert texts.count("did not run") == 1
+    with pytest.raises(ValueError, match="no method gave a posterior: mine did not run: this method needs"):
+        compared({"mine": Broken()}, n=60)
+
+
+def test_raw_data_sets_are_compared_where_there_are_some():
+    without = compared(["k2abc", "rejection"], n=60)
+    assert "raw data sets" in without.frame.loc["k2abc", "notes"]
+    assert "k2abc" not in without.found
+    found = lfi.compare(exponential_gamma(), methods=["k2abc", "rejection"], n_simulations=60)
+    assert set(found.found) == {"k2abc", "rejection"}
+    assert found.found["k2abc"].simulations.raw.shape == (60, 15)
+
+
+def test_a_problem_is_what_its_parts_are():
+    p = exponential_gamma()
+    whole = lfi.compare(p, methods="rejection", n_simulations=80)
+    known = {"reference": p.log_posterior, "true_parameters": [2.0]}
+    parts = lfi.compare(p.simulator, p.prior, p.observed, ["rejection"], 80, batched=True, **known)
+    columns = [DENSITY, INSIDE, "rate low", "rate high"]
+    pd.testing.assert_frame_equal(whole.frame[columns], parts.frame[columns])
+    assert whole.title == "exponential_gamma (paper)"
+
+
+def test_calibration_is_judged_where_the_truth_is_unknown():
+    methods = {"wide": lfi.RejectionABC(quantile=0.15), "narrow": lfi.RejectionABC(quantile=0.02), "smc": "smc"}
+    found = compared(methods, n=200, reference=None)
+    assert found.measure == ""
+    assert found.frame.loc["narrow", HELD_OUT] < 0.6 < 0.85 < found.frame.loc["wide", HELD_OUT]
+    assert "over-confident" in found.frame.loc["narrow", "calibration"]  # it rests on three simulations
+    assert np.isnan(found.frame.loc["smc", HELD_OUT])
+    assert "runs the simulator itself" in found.frame.loc["smc", "notes"]
+    assert [ax.get_xlabel() for ax in found.plot().axes_] == ["mean", HELD_OUT, "seconds"]
+
+
+def test_files_hold_the_table_and_the_picture(tmp_path):
+    found = compared(["rejection", "<b>kabc"][:1], n=60)
+    csv, numbers, picture = found.write(tmp_path / "new" / "folder")
+    again = pd.read_csv(csv, index_col="method")
+    assert again.loc["rejection", DENSITY] == pytest.approx(found.frame.loc["rejection", DENSITY])
+    content = json.loads(numbers.read_text())
+    assert content["methods"]["rejection"]["simulations"] == 60
+    assert content["measure"] == DENSITY
+    assert is_drawn_here(picture)
+
+
+def test_a_notebook_shows_labels_as_text():
+    found = compared({"<b>near</b>": "rejection"}, n=60)
+    shown = found._repr_html_()
+    assert "<b>near" not in shown
+    assert "&lt;b&gt;near" in shown
+
+
+# ---- wrong input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"methods": ["rejction"]}, ValueError, "did you mean 'rejection'"),
+        ({"methods": []}, ValueError, "methods is empty"),
+        ({"methods": {"mine": lfi.DME}}, TypeError, r"methods\['mine'\] is the class DME"),
+        ({"n_simulations": 12}, ValueError, "at least 13 for 1 parameter"),
+        ({"seeds": 0}, ValueError, "seeds"),
+        ({"seeds": [1, 1]}, ValueError, "different whole numbers"),
+        ({"observed": [1.0, 2.0]}, ValueError, "observed has 2 value"),
+        ({"observed": None}, TypeError, "observed is missing"),
+        ({"prior": stats.norm(0, 1)}, TypeError, "give an lfi.Prior"),
+        ({"reference": np.zeros((5, 3))}, ValueError, "reference has 3 column"),
+        ({"reference": lambda theta: np.zeros(1)}, ValueError, "one log density for each row"),
+        ({"true_parameters": [1.0, 2.0]}, ValueError, "true_parameters"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_runs(arguments, error, words):
+    given = {"prior": PRIOR, "observed": OBSERVED, "methods": ["rejection"], "n_simulations": 60, **arguments}
+    ran = []
+
+    def quick(theta, rng):
+        ran.append(theta)
+        return theta
+
+    with pytest.raises(error, match=words):
+        lfi.compare(quick, **given)
+    assert len(ran) <= 5
+
+
+def test_a_problem_comes_with_its_prior():
+    with pytest.raises(ValueError, match="a problem has a prior"):
+        lfi.compare(exponential_gamma(), PRIOR, methods="rejection")
+
+
+# ---- names ---------------------------------------------------------------------------------------------------
+
+
+def test_all_methods_are_every_name_of_infer_and_the_other_loss():
+    names = list(chosen_methods("all"))
+    assert set(names) == {*lfi.METHODS, "lfvi_hinge"}
+    assert names.index("lfvi_hinge") == names.index("lfvi") + 1
+    assert (built("lfvi", 3).loss, built("lfvi_hinge", 3).loss) == ("log", "hinge")
+    assert built("lfvi_hinge", 3).seed == 3
+
+
+def test_methods_that_are_given_stay_as_they_were():
+    mine = lfi.RejectionABC(quantile=0.2, seed=7)
+    compared({"mine": mine}, n=60, seeds=[3])
+    assert mine.seed == 7
+    assert not hasattr(mine, "sims_")

@@ -1,0 +1,157 @@
+"""`regression.compare`: errors and shares against plain NumPy, for estimators whose function is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from decond import estimators, regression
+from decond.estimators.comparison import ERROR, HELD_OUT_ERROR, HELD_OUT_INSIDE, INSIDE, MODELS
+from decond.estimators.held_out import HeldOut
+from decond.problems import latent_function
+
+
+class Line(RegressorMixin, BaseEstimator):
+    """z = slope · x whatever the data are, with error bars if `std` is given."""
+
+    def __init__(self, slope=1.0, std=0.0):
+        self.slope, self.std = slope, std
+
+    def fit(self, x, y, y_task, z_task):
+        self.slope_ = self.slope
+        return self
+
+    def predict(self, X, return_std=False, return_cov=False):
+        mean = self.slope_ * np.asarray(X, dtype=float)[:, 0]
+        if return_std:
+            return mean, np.full(len(mean), self.std)
+        return (mean, self.std**2 * np.eye(len(mean))) if return_cov else mean
+
+
+class BareLine(RegressorMixin, BaseEstimator):
+    """z = x, without error bars."""
+
+    def fit(self, x, y, y_task, z_task):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.asarray(X, dtype=float)[:, 0]
+
+
+@pytest.fixture
+def labelled():
+    """Return twelve rows in four groups, and a noisy mean of each group."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 1)), np.repeat(["a", "b", "c", "d"], 3)
+    z = np.array([x[y == label, 0].mean() for label in "abcd"]) + 0.1 * rng.standard_normal(4)
+    return x, y, np.array(list("abcd")), z
+
+
+def test_regression_compare_lives_with_the_estimators():
+    assert regression.compare is estimators.comparison.compare
+    assert "compare" in dir(regression)
+    with pytest.raises(AttributeError, match="no attribute 'compair'"):
+        _ = regression.compair
+
+
+def test_errors_against_the_truth_are_those_of_plain_numpy(labelled):
+    x = labelled[0][:, 0]
+    found = regression.compare(
+        *labelled, {"right": Line(1.0, 0.1), "wrong": Line(3.0, 0.5), "bare": BareLine()}, truth=lambda x: x[:, 0]
+    )
+    assert found.measure == ERROR
+    assert found.frame.loc["wrong", ERROR] == pytest.approx(np.sqrt(np.mean((2.0 * x) ** 2)))
+    assert found.frame.loc["right", ERROR] == 0.0
+    assert found.frame.loc["wrong", INSIDE] == pytest.approx(np.mean(np.abs(2.0 * x) <= 1.96 * 0.5))
+    assert found.frame.loc["right", INSIDE] == 1.0
+    assert np.isnan(found.frame.loc["bare", INSIDE])
+    assert list(found.frame.index)[-1] == "wrong"
+    lines = [line.get_label() for line in found.plot().ax_.lines]
+    assert set(lines) == {"right", "wrong", "bare", "truth"}
+
+
+def test_held_out_targets_are_means_over_the_rows_of_their_label(labelled):
+    x, y, y_task, z = labelled
+    found = regression.compare(*labelled, {"line": Line(2.0), "bare": BareLine()}, folds=2)
+    means = np.array([x[y == label, 0].mean() for label in y_task])
+    assert found.frame.loc["line", HELD_OUT_ERROR] == pytest.approx(np.sqrt(np.mean((z - 2.0 * means) ** 2)))
+    assert found.frame.loc["bare", HELD_OUT_ERROR] == pytest.approx(np.sqrt(np.mean((z - means) ** 2)))
+    assert found.best == "bare"
+    assert np.isnan(found.frame.loc["bare", HELD_OUT_INSIDE])
+
+
+def test_the_held_out_band_is_that_of_the_mean_and_the_scatter(labelled):
+    x, y, y_task, z = labelled
+    tables = estimators.comparison.Tables.checked(*labelled)
+    held_out = HeldOut(tables.x_rows, *tables.mediators, z, folds=2)
+    means = np.array([x[y == label, 0].mean() for label in y_task])
+    inside = []
+    for held in held_out._parts(seed=5):
+        scatter = np.mean((z - 2.0 * means)[~held] ** 2)
+        half = 1.96 * np.sqrt(0.3**2 / 3.0 + scatter)  # the mean of three independent error bars of 0.3
+        inside += list(np.abs(z - 2.0 * means)[held] <= half)
+    assert held_out.scores(Line(2.0, 0.3), tables, seed=5)[1] == pytest.approx(np.mean(inside))
+
+
+def test_expectations_given_numbers_find_the_conditional_mean():
+    rng = np.random.default_rng(0)
+    y, y_task = rng.uniform(-3, 3, (400, 1)), np.linspace(-2.5, 2.5, 40)[:, None]
+    x = np.sin(y) + 0.3 * rng.standard_normal((400, 1))
+    expected = np.sin(y_task[:, 0]) ** 2 + 0.09  # E[x² | y]
+    found = HeldOut(x, y, y_task, np.zeros(40), folds=2).expectation(x[:, 0] ** 2)
+    assert np.sqrt(np.mean((found - expected) ** 2)) < 0.07
+    assert HeldOut(x, y, y_task, np.zeros(40), folds=2).expectation(np.full(400, 7.0)) == pytest.approx(7.0)
+
+
+def test_whole_labels_are_held_out():
+    y_task = np.array([["a"], ["b"], ["a"], ["c"]], dtype=object)
+    held_out = HeldOut(np.zeros((3, 1)), np.array([["a"], ["b"], ["c"]], dtype=object), y_task, np.zeros(4), folds=3)
+    parts = held_out._parts(seed=0)
+    assert all(part[0] == part[2] for part in parts)
+    assert np.sum(parts, axis=0).tolist() == [1, 1, 1, 1]
+
+
+def test_estimators_of_decond_by_name():
+    p = latent_function(60, 60)
+    frame, mediator = pd.DataFrame({"wind": p.x[:, 0]}), pd.DataFrame({"pressure": p.y[:, 0]})
+    task = pd.DataFrame({"pressure": p.y_task[:, 0]})
+    found = regression.compare(frame, mediator, task, p.z_task, ["ridge", "plain"], truth=(p.x, p.f(p.x)))
+    alone = estimators.TaskTransformedRidge().fit(p.x, p.y, p.y_task, p.z_task).predict(p.x)
+    assert found.frame.loc["ridge", ERROR] == pytest.approx(np.sqrt(np.mean((alone - p.f(p.x)[:, 0]) ** 2)))
+    assert found.best == "plain"
+    assert isinstance(found.found["plain"], estimators.TaskTransformedGP)
+    assert {getattr(estimators, name) for name, _ in MODELS.values()}  # every name is an estimator
+
+
+def test_a_model_that_fails_is_a_row_with_the_reason(labelled):
+    found = regression.compare(*labelled, {"many": "features", "line": Line()}, truth=lambda x: x[:, 0])
+    assert found.frame.loc["many", "notes"].startswith("did not run: ")
+    assert list(found.found) == ["line"]
+    with pytest.raises(ValueError, match="no model could be fitted: features did not run"):
+        regression.compare(*labelled, ["features"], truth=lambda x: x[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"models": ["cascde"]}, ValueError, "did you mean 'cascade'"),
+        ({"models": {}}, ValueError, "models is empty"),
+        ({"models": {"mine": Line}}, TypeError, r"models\['mine'\] is the class Line"),
+        ({"truth": 3.0}, TypeError, "truth is float"),
+        ({"truth": lambda x: x[:3, 0]}, ValueError, "truth has 3 values for 12 rows"),
+        ({"truth": (np.zeros((2, 2)), [0.0, 1.0])}, ValueError, "the x of truth has 2 column"),
+        ({"folds": 1}, ValueError, "folds is 1"),
+        ({"seeds": "two"}, ValueError, "seeds is 'two'; give how many"),
+        ({"seeds": [0.5]}, ValueError, "different whole numbers"),
+    ],
+)
+def test_wrong_input_is_refused(labelled, arguments, error, words):
+    with pytest.raises(error, match=words):
+        regression.compare(*labelled, **{"models": {"line": Line()}, **arguments})
+
+
+def test_one_target_at_a_time(labelled):
+    x, y, y_task, z = labelled
+    with pytest.raises(ValueError, match="compare takes one target"):
+        regression.compare(x, y, y_task, np.column_stack([z, z]))

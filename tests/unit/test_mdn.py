@@ -1,0 +1,346 @@
+"""The mixture density network: Gaussian algebra against plain NumPy, known posteriors, and life without the extra."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decond import lfi, problems
+from decond.lfi.methods.mdn import _round_sizes
+from decond.lfi.neural import mixture as mixtures
+from decond.lfi.neural.cut_mixture import CutMixture
+from decond.lfi.neural.mixture import GaussianMixture, LogQuadratic, prior_quadratic
+from decond.lfi.neural.training import CHUNK, train
+
+PRIOR = lfi.Prior({"a": stats.norm(0.0, 1.0), "b": stats.norm(1.0, 2.0)})
+
+
+def some_mixture(rng, k=3, d=2, extra=2.0):
+    factors = rng.standard_normal((k, d, d))
+    precisions = factors @ factors.swapaxes(1, 2) + extra * np.eye(d)
+    return GaussianMixture(np.log(rng.dirichlet(np.ones(k))), rng.standard_normal((k, d)), precisions)
+
+
+def quietly(call):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        return call()
+
+
+# ---- Gaussian algebra ------------------------------------------------------------------------------------------
+
+
+def test_the_density_of_a_mixture_is_the_sum_of_its_gaussians():
+    rng = np.random.default_rng(0)
+    mixture, points = some_mixture(rng), rng.standard_normal((7, 2))
+    parts = zip(np.exp(mixture.log_weights), mixture.means, mixture.precisions, strict=True)
+    exact = sum(w * stats.multivariate_normal(m, np.linalg.inv(P)).pdf(points) for w, m, P in parts)
+    np.testing.assert_allclose(np.exp(mixture.log_density(points)), exact, rtol=1e-10)
+
+
+def test_draws_and_moments_of_a_mixture_agree():
+    rng = np.random.default_rng(1)
+    mixture = some_mixture(rng).moved(np.array([3.0, -1.0]), np.array([[2.0, 0.0], [0.5, 1.5]]))
+    mean, covariance = mixture.moments()
+    draws = mixture.sample(200_000, rng)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.02)
+    np.testing.assert_allclose(np.cov(draws, rowvar=False), covariance, atol=0.05)
+
+
+def test_moving_a_mixture_moves_its_density():
+    rng = np.random.default_rng(2)
+    mixture, points = some_mixture(rng), rng.standard_normal((5, 2))
+    center, root = np.array([3.0, -1.0]), np.array([[2.0, 0.0], [0.5, 1.5]])
+    moved = mixture.moved(center, root).log_density(center + points @ root.T)
+    np.testing.assert_allclose(moved, mixture.log_density(points) - np.log(3.0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_the_correction_is_prior_over_proposal_times_the_mixture(flat):
+    rng = np.random.default_rng(3)
+    mixture, points = some_mixture(rng), rng.standard_normal((50, 2))
+    proposal = stats.multivariate_normal([0.3, -0.2], [[1.0, 0.2], [0.2, 0.8]])
+    prior = stats.multivariate_normal([0.0, 1.0], [[2.0, -0.3], [-0.3, 3.0]])
+    form = LogQuadratic(np.zeros((2, 2)), np.zeros(2)) if flat else LogQuadratic.gaussian(prior.mean, prior.cov)
+    result, repaired = mixture.corrected(form, LogQuadratic.gaussian(proposal.mean, proposal.cov), np.eye(2))
+    assert not repaired.any()
+    wanted = mixture.log_density(points) - proposal.logpdf(points) + (0.0 if flat else prior.logpdf(points))
+    difference = result.log_density(points) - wanted
+    np.testing.assert_allclose(difference, difference[0], atol=1e-9)  # but for a constant
+    assert np.exp(result.log_weights).sum() == pytest.approx(1.0)
+
+
+def test_a_component_that_tells_less_than_the_proposal_keeps_the_prior():
+    covariance = np.array([[2.0, 0.6], [0.6, 1.0]])
+    root, prior = np.linalg.cholesky(covariance), LogQuadratic.gaussian(np.zeros(2), covariance)
+    wide = GaussianMixture(np.zeros(1), np.array([[0.5, 0.5]]), 0.5 * np.eye(2)[None])
+    result, repaired = wide.corrected(prior, LogQuadratic(np.eye(2), np.zeros(2)), root)
+    assert repaired.all()
+    least = mixtures.LEAST_INFORMATION
+    np.testing.assert_allclose(result.moments()[1], covariance / (1.0 + least), rtol=1e-9)
+    np.testing.assert_allclose(result.moments()[0], 0.5 * least / (1.0 + least), rtol=1e-9)
+
+
+def test_only_the_empty_direction_is_repaired():
+    mixture = GaussianMixture(np.zeros(1), np.array([[1.0, 1.0]]), np.diag([0.5, 9.0])[None])
+    flat = LogQuadratic(np.zeros((2, 2)), np.zeros(2))
+    result, _ = mixture.corrected(flat, LogQuadratic(np.eye(2), np.array([0.0, 2.0])), 2.0 * np.eye(2))
+    np.testing.assert_allclose(result.precisions[0], np.diag([mixtures.LEAST_INFORMATION / 4.0, 8.0]), atol=1e-12)
+    np.testing.assert_allclose(result.means[0], [1.0, 7.0 / 8.0])
+
+
+@pytest.mark.parametrize(
+    ("distributions", "exact"),
+    [
+        ({"a": stats.norm(3.0, 2.0), "b": stats.uniform(-5.0, 7.0)}, True),
+        ({"a": stats.lognorm(0.7, scale=2.0)}, True),
+        ({"a": stats.loguniform(0.01, 100.0)}, True),
+        ({"a": stats.gamma(2.0)}, False),
+        ({"a": stats.t(3.0)}, False),
+    ],
+)
+def test_priors_that_are_gaussian_or_flat_in_working_coordinates_are_found(distributions, exact):
+    prior = lfi.Prior(distributions)
+    form, root, found = prior_quadratic(prior)
+    assert found == exact
+    phi = prior.to_working(prior.sample(50, seed=7))
+    difference = prior.log_density_working(phi) - form.log_value(phi)
+    assert (np.ptp(difference) < 1e-5) == exact
+    np.testing.assert_allclose(root @ root.T, np.cov(prior.to_working(prior.sample(2000, seed=0)).T), atol=0.3)
+
+
+def test_a_mixture_is_cut_to_the_support_and_put_right_for_the_prior():
+    prior = lfi.Prior({"rate": stats.gamma(2.0)})
+    narrow = GaussianMixture(np.log([0.3, 0.7]), np.array([[-0.5], [0.5]]), np.full((2, 1, 1), 3.0))
+    assumed = LogQuadratic.gaussian(np.array([0.2]), np.array([[1.5]]))
+    cut, grid = CutMixture(narrow, prior, assumed), np.linspace(-6.0, 6.0, 4001)[:, None]
+    wanted = np.exp(narrow.log_density(grid) + prior.log_density_working(grid) - assumed.log_value(grid))
+    wanted /= wanted.sum() * 0.003
+    np.testing.assert_allclose(np.exp(cut.log_density(grid)), wanted, atol=0.02)
+    draws = cut.sample(20_000, np.random.default_rng(1))
+    assert draws.mean() == pytest.approx((grid[:, 0] * wanted).sum() * 0.003, abs=0.02)
+
+
+def test_a_mixture_outside_the_support_gives_draws_at_its_edge():
+    prior = lfi.Prior({"share": stats.uniform(0.0, 1.0)})
+    outside = GaussianMixture(np.zeros(1), np.full((1, 1), 8.0), np.full((1, 1, 1), 9.0))
+    cut = CutMixture(outside, prior)
+    draws = prior.from_working(cut.sample(500, np.random.default_rng(0)))
+    assert cut.kept == 0.0
+    assert prior.contains(draws).all()
+    assert draws.mean() > 0.95
+
+
+# ---- training --------------------------------------------------------------------------------------------------
+
+
+def absolute_error(model, rows, fixed, noise):
+    targets, inputs = rows
+    import jax
+
+    return abs(jax.vmap(model)(inputs) - targets + fixed * noise).mean()
+
+
+@pytest.fixture(scope="module")
+def line():
+    import equinox as eqx
+    import jax
+
+    from decond.autodiff import in_float64
+
+    with in_float64():
+        return eqx.nn.Linear(30, 1, key=jax.random.key(0))
+
+
+def test_training_stops_where_held_out_rows_say_so_and_keeps_the_best(line):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((40, 1)), rng.standard_normal((40, 30))  # nothing to learn
+    options = {"fixed": 0.0, "noise": 1, "rate": 0.01, "held_out": 0.5, "patience": 2}
+    trained = train(line, absolute_error, data, steps=5000, **options)
+    assert trained.finished
+    assert trained.steps < 5000
+    assert len(trained.held_out_losses) - 1 - np.argmin(trained.held_out_losses) == 2
+    assert trained.losses[-1] < trained.losses[0]
+    shorter = train(line, absolute_error, data, steps=100, **options)
+    assert trained.steps > shorter.steps == CHUNK
+
+
+def test_training_without_time_says_so(line):
+    data = np.ones((9, 1)), np.ones((9, 30))
+    trained = train(line, absolute_error, data, fixed=0.0, noise=1, seconds=-1.0)
+    assert not trained.finished
+    assert trained.steps == 0
+    assert trained.model is line
+
+
+# ---- known posteriors ------------------------------------------------------------------------------------------
+
+NOISE = 0.5
+OBSERVED = np.array([1.0, 3.0])
+GAINS = np.array([1.0, 4.0]) / (np.array([1.0, 4.0]) + NOISE**2)
+EXACT_MEAN = np.array([0.0, 1.0]) + GAINS * (OBSERVED - np.array([0.0, 1.0]))
+EXACT_SD = NOISE * np.sqrt(GAINS)
+
+
+def noisy(theta, rng):
+    return theta + NOISE * rng.standard_normal(theta.shape)
+
+
+def simulations(n, prior=PRIOR, simulator=noisy, seed=0):
+    theta = prior.sample(n, seed=seed)
+    return lfi.Simulations(theta, simulator(theta, np.random.default_rng([seed, 1])))
+
+
+def test_one_network_serves_many_observations():
+    method = lfi.MDN(components=1, hidden=(10,)).fit(simulations(1000), PRIOR)
+    for shift in (np.zeros(2), np.array([-1.0, 1.0])):
+        posterior = method.posterior(OBSERVED + shift)
+        np.testing.assert_allclose(posterior.mean(), EXACT_MEAN + GAINS * shift, atol=0.15)
+        np.testing.assert_allclose(posterior.std(), EXACT_SD, rtol=0.2)
+    theta = np.array([[0.5, 2.5]])
+    exact = stats.norm(EXACT_MEAN, EXACT_SD).pdf(theta).prod()
+    assert method.posterior(OBSERVED).density(theta)[0] == pytest.approx(exact, rel=0.3)
+
+
+def test_rounds_with_a_proposal_far_from_the_prior_are_corrected(monkeypatch):
+    """The proposal nearly halves the variance of what the network sees; uncorrected, the posterior is too narrow."""
+    method = lfi.MDN(noisy, 1500, batched=True, components=1, hidden=(10,), rounds=2)
+    posterior = method.fit(simulations(300), PRIOR).posterior(OBSERVED)
+    np.testing.assert_allclose(posterior.mean(), EXACT_MEAN, atol=0.12)
+    np.testing.assert_allclose(posterior.std(), EXACT_SD, rtol=0.2)
+    assert len(method.proposals_) == 2
+    assert (method.n_simulations_, len(method.simulations_)) == (1500, 1500)
+
+    monkeypatch.setattr(GaussianMixture, "corrected", lambda self, *others: (self, np.zeros(1, bool)))
+    uncorrected = method.fit(simulations(300), PRIOR).posterior(OBSERVED)
+    assert (uncorrected.std() < 0.8 * EXACT_SD).all()
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_exponential_gamma(rounds):
+    problem = problems.exponential_gamma()
+    method = lfi.MDN(components=2, hidden=(10,), rounds=rounds, steps=2000)
+    posterior = lfi.infer(problem.simulator, problem.prior, problem.observed, 1000, method=method, batched=True)
+    grid = np.linspace(0.01, 6.0, 600)
+    exact = np.exp(problem.log_posterior(grid))
+    assert lfi.diagnostics.total_variation(posterior.density(grid[:, None]), exact, grid) < 0.2
+    assert posterior.density(grid[:, None]).sum() * (grid[1] - grid[0]) == pytest.approx(1.0, abs=0.02)
+    assert posterior.mean()[0] == pytest.approx(17.0 / 9.89, rel=0.1)
+    assert posterior.map()[0] == pytest.approx(16.0 / 9.89, rel=0.15)
+
+
+def test_failures_are_part_of_the_likelihood():
+    """P(valid | θ) = exp(-θ²/2) beside a Gaussian likelihood of unit variance: the posterior is N(1/3, 1/3)."""
+
+    def fragile(theta, rng):
+        x = theta + rng.standard_normal(theta.shape)
+        return np.where(rng.random(theta.shape) < np.exp(-0.5 * theta**2), x, np.nan)
+
+    prior = lfi.Prior({"a": stats.norm()})
+    pilot = simulations(300, prior, fragile)
+    for method in (
+        lfi.MDN(components=1, hidden=(10,)),
+        lfi.MDN(fragile, 1500, batched=True, components=1, hidden=(10,), rounds=1),
+    ):
+        sims = pilot if method.simulator is not None else simulations(1500, prior, fragile)
+        posterior = quietly(lambda method=method, sims=sims: method.fit(sims, prior).posterior([1.0]))
+        assert any("simulations failed" in note for note in posterior.notes)
+        assert posterior.mean()[0] == pytest.approx(1.0 / 3.0, abs=0.12)
+        assert posterior.std()[0] == pytest.approx(np.sqrt(1.0 / 3.0), rel=0.15)
+    assert method.n_failed_ > 0
+
+
+# ---- the interface ---------------------------------------------------------------------------------------------
+
+
+def test_the_budget_is_never_exceeded_and_small_ones_have_fewer_rounds():
+    count = []
+
+    def counted(theta, rng):
+        count.append(len(theta))
+        return noisy(theta, rng)
+
+    method = lfi.MDN(counted, 101, batched=True, components=1, hidden=(10,), steps=100)
+    quietly(lambda: method.fit(simulations(30), PRIOR).posterior(OBSERVED))
+    assert sum(count) == 71
+    assert _round_sizes(71, 3) == [71]
+    assert _round_sizes(400, 3) == [100, 100, 200]
+    assert _round_sizes(0, 3) == []
+
+
+def test_a_simulator_that_fails_wherever_it_is_proposed_leaves_the_first_round():
+    def broken(theta, rng):
+        return np.full(theta.shape, np.nan)
+
+    method = lfi.MDN(broken, 200, batched=True, components=1, hidden=(10,))
+    posterior = quietly(lambda: method.fit(simulations(150), PRIOR).posterior(OBSERVED))
+    assert method.n_failed_ == 50
+    assert any("failed" in note for note in posterior.notes)
+    np.testing.assert_allclose(posterior.mean(), EXACT_MEAN, atol=0.6)
+
+
+def test_seeds_decide_everything():
+    sims = simulations(60)
+    options = {"components": 1, "hidden": (10,), "steps": 200}
+    draws = [lfi.MDN(**options, seed=s).fit(sims, PRIOR).posterior(OBSERVED).samples for s in (0, 0, 1)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert np.abs(draws[0] - draws[2]).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"components": 0}, "components is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"rounds": -1}, "rounds is -1"),
+        ({"hidden": (0,)}, "hidden is 0"),
+        ({"simulator": noisy, "n_simulations": 30}, "n_simulations is 30, all simulations counted, but 60 pilot"),
+    ],
+)
+def test_wrong_settings_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        lfi.MDN(**options).fit(simulations(60), PRIOR)
+
+
+def test_time_that_runs_out_in_training_is_noted():
+    with pytest.warns(lfi.PosteriorWarning, match="training ran out of time after 0 steps"):
+        lfi.MDN(components=1, hidden=(10,), time_limit=0.0).fit(simulations(60), PRIOR).posterior(OBSERVED)
+
+
+WITHOUT_THE_EXTRA = """
+import sys
+
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("equinox", "optax"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Hidden())
+import decond
+from decond import lfi
+
+assert "jax" not in sys.modules
+print(lfi.MDN.__name__)
+try:
+    lfi.MDN()
+except ImportError as error:
+    print(error)
+try:
+    lfi.infer(lambda theta, rng: theta, lfi.Prior({"a": __import__("scipy.stats").stats.norm()}), [0.0], method="mdn")
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_the_extra_everything_else_works_and_the_message_says_what_to_install():
+    result = subprocess.run([sys.executable, "-c", WITHOUT_THE_EXTRA], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    message = (
+        "lfi.MDN needs equinox and optax, which are not installed. Install them with: pip install 'decond[neural]'"
+    )
+    assert result.stdout.splitlines() == ["MDN", message, message]
