@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.honest_bands import FIRST_SEED, Tables, toy
+from benchmarks.honest_bands import Tables, toy
 from decond.estimators import (
     CascadeGP,
     DualEmbedding,
@@ -22,7 +22,8 @@ from decond.estimators import (
     TaskTransformedGP,
 )
 from decond.estimators.coded import CodedMediator, fourier, typical_distance
-from decond.estimators.saddle import Saddle, feature_rows, solve
+from decond.estimators.feature_rows import feature_rows
+from decond.estimators.saddle import Saddle, solve
 from decond.estimators.saddle_choice import RIDGES, SCALES_X, SCALES_Y, dual_ridge, pair_weights
 from decond.plotting import COLORS
 from decond.plotting.figures import new_figure
@@ -30,6 +31,9 @@ from decond.problems import LatentFunctionProblem, latent_function
 
 GRID = np.linspace(-6.0, 6.0, 241)[:, None]
 TRUTH = LatentFunctionProblem.f(GRID)[:, 0]
+FIRST_SEED = 9100
+"""Where fresh draws begin: draws that nothing was chosen on, not even by looking at their errors."""
+
 FEATURES = 200
 OWN, BEST = "the paper's draw", "dual embedding, best settings"
 MODELS: dict[str, Callable[[], Any]] = {

@@ -22,6 +22,7 @@ __all__ = [
     "as_number",
     "as_row",
     "as_rows",
+    "as_seed",
     "as_targets",
     "as_weights",
     "check_choice",
@@ -69,7 +70,7 @@ def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
     array([[1., 2.]])
     """
     if isinstance(value, Mapping):
-        value = list(value.values())
+        value = [_one_value(item, f"{name}[{key!r}]") for key, item in value.items()]
     array = _as_array(value, name, labels)
     rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels)
     if len(rows) != 1:
@@ -78,6 +79,15 @@ def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
             "weights(...), which takes many."
         )
     return rows
+
+
+def _one_value(item: Any, name: str) -> Any:
+    """Return the value that one name stands for; a list of one is that one."""
+    if isinstance(item, str | bytes) or not hasattr(item, "__len__") or np.shape(item) == ():
+        return item
+    if len(item) != 1:
+        raise ValueError(f"{name} has {len(item)} values; give each a name of its own.")
+    return _one_value(next(iter(item)), name)
 
 
 def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
@@ -160,6 +170,18 @@ def as_generator(seed: Any) -> np.random.Generator:
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
         raise ValueError(f"seed is {seed!r}; give a whole number of at least 0, or a numpy random Generator.")
     return np.random.default_rng(int(number))
+
+
+def as_seed(seed: Any) -> int:
+    """Return a whole number to start generators from: the one given, one drawn from a generator, or 0 for None.
+
+    >>> as_seed(None), as_seed(7)
+    (0, 7)
+    """
+    generator = as_generator(seed)
+    if isinstance(seed, np.random.Generator | np.random.SeedSequence):
+        return int(generator.integers(2**31))
+    return 0 if seed is None else int(seed)
 
 
 def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:

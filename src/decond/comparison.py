@@ -52,8 +52,10 @@ class Comparison:
     """What holds for all rows."""
 
     @property
-    def best(self) -> str:
-        """The first row: the best by `measure`."""
+    def best(self) -> str | None:
+        """The first row, the best by `measure`; None where nothing known says which is best."""
+        if not self.measure or np.isnan(self.frame[self.measure].iloc[0]):
+            return None
         return str(self.frame.index[0])
 
     def plot(self, ax: Any = None) -> ComparisonDisplay:
@@ -84,7 +86,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Show how many methods there are, and the best of them."""
-        order = f" by {self.measure}, {self.best} first" if self.measure else ""
+        order = f" by {self.measure}, {self.best} first" if self.best else ""
         return f"Comparison({self.title}: {len(self.frame)} methods{order})"
 
     def _repr_html_(self) -> str:
@@ -111,7 +113,10 @@ def _number(value: Any) -> Any:
 
 
 def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":
-    """Return one row a method: means over seeds, all notes, and the spread of the measure; best first."""
+    """Return one row a method: means over seeds, all notes, and the spread of the measure.
+
+    The best come first; those that did not run with all seeds last, and a note says so.
+    """
     groups = runs.groupby("method", sort=False)
     frame = groups[[name for name in runs.columns if name not in ("method", "seed", *WORDS)]].mean()
     if measure and groups.size().max() > 1:
@@ -119,11 +124,17 @@ def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":
     for words in WORDS:
         if words in runs:
             frame[words] = groups[words].agg(lambda said: " ".join(dict.fromkeys(filter(_is_text, said))))
+    ran, asked = groups["seconds"].count(), groups.size()
+    part = ran < asked
+    for method in frame.index[part & (ran > 0)]:
+        frame.loc[method, "notes"] = said(
+            [f"ran with {ran[method]} of {asked[method]} seeds", frame["notes"][method]]
+        )
     order = [name for name in runs.columns if name in frame]
     if measure and f"{measure} sd" in frame:
         order.insert(order.index(measure) + 1, f"{measure} sd")
-    frame = frame[order]
-    return frame.sort_values(measure, kind="stable") if measure else frame
+    ordered = frame[order].sort_values(measure, kind="stable") if measure else frame[order]
+    return ordered.loc[part[ordered.index].sort_values(kind="stable").index]
 
 
 def said(notes: Iterable[str]) -> str:

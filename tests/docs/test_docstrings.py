@@ -51,9 +51,10 @@ def described_constants():
     for path in SOURCE.rglob("*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
         for statement, follower in itertools.pairwise(body):
-            if isinstance(statement, ast.Assign) and isinstance(follower, ast.Expr):
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(follower, ast.Expr):
                 text = getattr(follower.value, "value", None)
-                names = (node.id for target in statement.targets for node in ast.walk(target) if hasattr(node, "id"))
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                names = (node.id for target in targets for node in ast.walk(target) if hasattr(node, "id"))
                 found |= set(names) if isinstance(text, str) else set()
     return found
 

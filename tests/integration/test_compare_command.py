@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from decond.cli import app
-from decond.cli.problem_file import BUILT_IN, read_task
+from decond.cli.problem_file import BUILT_IN, Task, read_task
+from decond.lfi.compared import chosen_methods
 from decond.plotting.figures import is_drawn_here
 
 SIMULATOR = """
@@ -169,6 +170,19 @@ WRONG = {
     "wrong kind": (changed(WAITS, "40", '"many"'), ("simulations is 'many'; give a whole number",)),
     "methods in one text": (changed(WAITS, '["rejection", "smc"]', '"smc"'), ("methods is 'smc'; give a list",)),
     "key outside": (f"batched = true\n{WAITS}", ("'batched' outside of [problem]",)),
+    "truth as yes or no": (
+        changed(WAITS, "methods", "truth = {rate = true}\nmethods"),
+        ("truth is {'rate': True}", "a table of numbers"),
+    ),
+    "yes or no as observation": (changed(WAITS, "[0.59, 0.6]", "[true, false]"), ("observed is [True, False]",)),
+    "no parameter": (f"{WAITS[: WAITS.index('[prior')]}[prior]\n", ("has no prior", "[prior.rate]")),
+    "parameter without a table": (
+        f"{WAITS[: WAITS.index('[prior')]}[prior]\nrate = 3\n",
+        ("'rate' in [prior] is no table", "[prior.rate] distribution"),
+    ),
+    "pairs without task": (changed(TABLES, 'task = "days.csv"\n', ""), ("lacks 'task'", 'task = "days.csv"')),
+    "folds of a simulator": ('problem = "sir"\nfolds = 3\n', ("unknown key 'folds'", "simulations")),
+    "rounds of tables": ('problem = "wind"\nrounds = 3\n', ("unknown key 'rounds'", "folds")),
     "no table": ("simulations = 3\n", ("no table [problem]", "simulator =")),
     "no observation": (changed(WAITS, "observed = [0.59, 0.6]\n", ""), ("lacks 'observed'",)),
     "no prior": (WAITS[: WAITS.index("[prior")], ("has no prior", "[prior.rate]")),
@@ -209,6 +223,24 @@ def test_wrong_input_is_refused(folder, case):
     assert said.startswith("Error: ")
     for word in words:
         assert word in said
+    assert not (folder / "decond-compare").exists()
+
+
+def test_all_methods_by_name(folder):
+    (folder / "all.toml").write_text(changed(WAITS, '["rejection", "smc"]', '"all"'))
+    assert read_task("all.toml").arguments["methods"] == "all"
+    task = read_task("waits.toml").with_options(["all"], None, None)
+    assert set(chosen_methods(task.arguments["methods"])) > {"dme", "smc"}
+
+
+def test_a_comparison_that_is_stopped_says_so(folder, monkeypatch):
+    def stopped(task):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Task, "run", stopped)
+    result = compare("waits.toml", "-o", "new/folder", code=130)
+    assert result.stderr.strip() == "Stopped; nothing was written."
+    assert not (folder / "new").exists()
 
 
 def test_nothing_of_the_user_is_written_onto(folder):
@@ -217,6 +249,10 @@ def test_nothing_of_the_user_is_written_onto(folder):
     said = " ".join(compare("waits.toml", code=2).stderr.split())
     assert "compare.csv is there already" in said
     assert (folder / "decond-compare" / "compare.csv").read_text() == "mine"
+    (folder / "decond-compare" / "compare.csv").unlink()
+    compare("waits.toml", "--methods", "rejection")
+    (folder / "decond-compare" / "compare.csv").write_text("mine")  # beside files of ours
+    assert "compare.csv is there already" in " ".join(compare("waits.toml", code=2).stderr.split())
     (folder / "compare.csv").write_text("mean,std\n0.59,0.6\n")
     (folder / "own.toml").write_text(changed(WAITS, "[0.59, 0.6]", '"compare.csv"'))
     assert "is read by this command" in " ".join(compare("own.toml", "-o", ".", code=2).stderr.split())

@@ -110,6 +110,28 @@ def test_dates_that_are_written_in_two_ways_are_told():
     assert "('2023-01-01'): keep its first 7 letters there." in said
 
 
+def test_forgetting_that_targets_are_means_of_a_date_is_noticed():
+    days, loads = river()
+    days.to_csv("days.csv", index=False)
+    loads.to_csv("loads.csv", index=False)
+    hint = "'month' has one target for each date, and about 10 rows: if the target is the mean over these rows, add"
+    fit = ("fit", "days.csv", "loads.csv", *FIT, *PLAIN)
+    assert hint in " ".join(decond(*fit).stdout.split())
+    assert hint not in " ".join(decond(*fit, "--aggregate").stdout.split())
+
+
+def test_predict_leaves_text_as_it_is():
+    """Only columns in which every cell is a number lose their decimal commas."""
+    x = np.linspace(0.0, 1.0, 20)
+    pd.DataFrame({"wind": x, "power": x**2}).to_csv("rows.csv", index=False)
+    decond("fit", "rows.csv", "--x", "wind", "--z", "power", "--sparse", "--inducing", "5", "--max-iterations", "3")
+    Path("new.csv").write_text("wind;site;note\n0,5;3,5;a\n0,25;low;b\n")
+    decond("predict", "model.decond", "new.csv")
+    found = pd.read_csv("predictions.csv", dtype=str)
+    assert found["site"].tolist() == ["3,5", "low"]
+    assert found["wind"].tolist() == ["0.5", "0.25"]
+
+
 # ---- the verdict ---------------------------------------------------------------------------------------------
 
 
@@ -129,12 +151,12 @@ def test_a_large_fit_is_judged_when_that_is_asked_for(monkeypatch):
     days.to_csv("days.csv", index=False)
     loads.to_csv("loads.csv", index=False)
     fit = ("fit", "days.csv", "loads.csv", *FIT, *PLAIN, "--aggregate")
-    monkeypatch.setattr("decond.cli.jobs.QUICK", 120 * 12)
+    monkeypatch.setattr("decond.cli.jobs.QUICK_GROUPS", 120 * 12)
     assert "Verdict: " in decond(*fit).stdout
-    monkeypatch.setattr("decond.cli.jobs.QUICK", 120 * 12 - 1)
+    monkeypatch.setattr("decond.cli.jobs.QUICK_GROUPS", 120 * 12 - 1)
     said = decond(*fit).stdout
     assert "Verdict: " not in said
-    assert "--check judges it" in said
+    assert "It was not judged, since that takes a while with so many rows. Add --check, or --report" in said
     assert json.loads(decond(*fit, "--json").stdout)["verdict"] is None
     assert "Verdict: " in decond(*fit, "--check").stdout
 

@@ -27,6 +27,12 @@ def failing(theta, rng):
         raise ValueError("too fast")
     return simulate(theta, rng)
 
+def greedy(theta, rng):
+    return [theta[1]]
+
+def named(theta, rng):
+    return dict(zip(["middle", "std"], simulate(theta, rng)))
+
 number = 3
 """
 
@@ -71,6 +77,21 @@ def test_json_and_a_store_that_is_used_again(folder):
     assert (folder / "second.png").exists()
 
 
+def test_names_in_the_header_are_those_of_the_simulator_in_any_order(folder):
+    (folder / "turned.csv").write_text("std,middle\n0.6,0.59\n")
+    (folder / "same.csv").write_text("middle,std\n0.59,0.6\n")
+    turned, same = (
+        json.loads(infer("waiting:named", "--json", "--report", "page.html", observed=name))
+        for name in ("turned.csv", "same.csv")
+    )
+    assert turned == same
+
+
+def test_the_verdict_says_what_would_check_it(folder):
+    assert "was not checked.\n--diagnose checks it (a minute or more).\n" in infer()
+    assert "--diagnose" not in infer("waiting:simulate", "--method", "mcmc")  # which would refuse it
+
+
 def test_failures_are_counted(folder):
     result = CliRunner().invoke(
         app, ["infer", "waiting:failing", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "100"]
@@ -112,7 +133,10 @@ def test_help_shows_a_whole_prior_and_every_method_of_summaries():
         ({"simulator": "waiting"}, "module:function"),
         ({"simulator": "waiting.py:simulate"}, "without .py"),
         ({"simulator": "waitin:simulate"}, "no module 'waitin'"),
-        ({"simulator": "waiting:number"}, "It has: failing, simulate"),
+        ({"simulator": "waitin:simulate"}, "did you mean waiting?"),
+        ({"simulator": "waiting:greedy"}, "with size 1 (the prior has 1 parameter: rate). Mend the simulator."),
+        ({"simulator": "waiting:named"}, "observed has the names mean, std, but the simulator returns middle, std."),
+        ({"simulator": "waiting:number"}, "It has: failing, greedy, named, simulate"),
         ({"prior": "none.toml"}, "no file none.toml"),
         ({"prior": "bad.toml"}, "not a continuous distribution"),
         ({"observed": "rows.csv"}, "has 2 rows"),

@@ -1,5 +1,6 @@
 """Reports as text: what they say, that texts of the user stay texts, and how commands write them."""
 
+import copy
 import json
 import re
 import subprocess
@@ -361,7 +362,33 @@ def test_one_parameter_needs_no_pairs_and_an_idle_observation_is_noticed():
     posterior = lfi.Posterior(prior, lambda n, rng: rng.uniform(0, 1, (n, 1)))
     report = inference_report(posterior, [0.5])
     assert Page(report.html).numbers["pairs"] is None
-    assert "the observation tells next to nothing about rate" in report.verdict
+    assert report.verdict == (
+        "Look twice: the posterior of rate is hardly narrower than the prior: the observation tells little about it, "
+        "or the method learned too little."
+    )
+
+
+def test_names_put_an_observation_into_the_order_of_the_simulations(inferred):
+    posterior, _ = inferred
+    sims = posterior.simulations
+    named = copy.copy(posterior)
+    named.simulations = lfi.Simulations(sims.theta, sims.x, summary_names=["mean", "log sd"])
+    pages = [inference_report(named, seen) for seen in ({"log sd": 0.7, "mean": 1.5}, [1.5, 0.7])]
+    assert pages[0].verdict == pages[1].verdict
+    assert said(pages[0]) == said(pages[1])
+    assert "log sd" in said(pages[0])
+
+
+def test_groups_of_one_row_leave_nothing_to_undo():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 6.0, 40)
+    z = np.sin(x) + 0.1 * rng.standard_normal(40)
+    for rows, groups in ((x, np.arange(40)), (np.repeat(x, 2), np.repeat(np.arange(40), 2))):
+        data = {"x": rows, "groups": groups, "z_groups": z}
+        model = AggregateGP(n_restarts=0, uncertainty="plain").fit(**data)
+        report = fit_report(model, data, baselines={})
+        assert "there was nothing to undo" in report.verdict
+        assert "did not help" not in report.verdict
 
 
 def test_names_of_summaries_have_to_match(inferred):

@@ -164,7 +164,14 @@ def test_help_is_there_for_every_command(command, flag):
     result = CliRunner().invoke(app, [command, flag])
     assert (result.exit_code, result.stderr) == (0, "")
     assert "--output" in result.stdout
-    assert not re.search(r"<bool>|<list\[str\]>|<path> +Where|\{|\}", result.stdout)
+    assert not re.search(r"<\w+(\[\w+\])?>|\{|\}", result.stdout)
+
+
+def test_the_help_of_all_commands_shows_no_types_of_python():
+    for arguments in ([], ["--help"]):
+        said = CliRunner().invoke(app, arguments).stdout
+        assert "--version" in said
+        assert not re.search(r"<\w+(\[\w+\])?>|\{|\}", said)
 
 
 def test_help_breaks_its_sentences_where_the_terminal_ends():

@@ -1,18 +1,13 @@
-"""The Gaussian process on an embedding: its prior, posterior, bands, and the lengthscales that it learns."""
+"""The Gaussian process on an embedding: its posterior, bands, and the lengthscales that it learns."""
 
 import numpy as np
 import pytest
 from oracle_kernels import rbf
-from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from decond import BayesianMeanEmbedding, MeanEmbedding, kernels
 from decond.embeddings.embedding_prior import EmbeddingPrior
-from decond.embeddings.pseudolikelihood import GaussianPseudolikelihood, PredictivePseudolikelihood
-
-LENGTHSCALE = np.array([0.8, 12.0])
-ROWS = np.random.default_rng(0).standard_normal((9, 2)) * [1.0, 20.0]
-PRIORS = {"flat": EmbeddingPrior(), "normal": EmbeddingPrior(spread=[1.5, 25.0], center=np.array([0.3, -4.0]))}
+from decond.embeddings.pseudolikelihood import GaussianPseudolikelihood
 
 
 def two_modes(n, seed):
@@ -28,43 +23,6 @@ def smoothed_normal(q, center, variance, lengthscale):
 
 def embedding_of_two_modes(q, lengthscale):
     return 0.5 * (smoothed_normal(q, -2.0, 0.09, lengthscale) + smoothed_normal(q, 2.0, 0.09, lengthscale))
-
-
-def central_differences(function, at, step=1e-5):
-    """Return the derivatives of a number for the logarithms of `at`."""
-    moves = step * np.eye(len(at))
-    return np.array([(function(at * np.exp(move)) - function(at * np.exp(-move))) / (2.0 * step) for move in moves])
-
-
-# The prior
-
-
-@pytest.mark.parametrize("kind", PRIORS)
-def test_prior_covariance_is_the_integral_of_two_kernels(kind):
-    prior = PRIORS[kind].replace(lengthscale=LENGTHSCALE)
-    a, b = ROWS[:1], ROWS[1:2]
-    expected = 1.0
-    for j in range(2):
-        u = np.linspace(-12.0, 12.0, 4001) * [1.0, 20.0][j]
-        weight = np.full_like(u, 1.0 / (np.sqrt(np.pi) * LENGTHSCALE[j]))
-        if prior.spread is not None:
-            score = (u - prior.center[j]) / prior.spread[j]
-            weight = np.exp(-0.5 * score**2) / (np.sqrt(2.0 * np.pi) * prior.spread[j])
-        values = [np.exp(-0.5 * ((point[0, j] - u) / LENGTHSCALE[j]) ** 2) for point in (a, b)]
-        expected *= np.trapezoid(values[0] * values[1] * weight, u)
-    assert prior.covariance(a, b).item() == pytest.approx(expected, rel=1e-8)
-    np.testing.assert_allclose(prior.diagonal(ROWS), np.diagonal(prior.covariance(ROWS, ROWS)), rtol=1e-12)
-
-
-@pytest.mark.parametrize("kind", PRIORS)
-def test_slopes_of_the_prior_are_derivatives(kind):
-    def total(lengthscale):
-        covariance = PRIORS[kind].replace(lengthscale=lengthscale).covariance(ROWS, ROWS)
-        return (covariance * np.outer(np.arange(9), np.arange(9) ** 2)).sum()
-
-    slopes = PRIORS[kind].replace(lengthscale=LENGTHSCALE).slopes(ROWS)
-    found = (slopes * np.outer(np.arange(9), np.arange(9) ** 2)).sum(axis=(1, 2))
-    np.testing.assert_allclose(found, central_differences(total, LENGTHSCALE), rtol=1e-7)
 
 
 # The posterior
@@ -94,9 +52,14 @@ def test_posterior_mean_and_deviation_are_those_of_dense_formulas(posterior):
     np.testing.assert_allclose(model.predict(QUERIES), mean)
 
 
-def test_amplitude_has_the_largest_evidence_nearby(posterior):
-    x, model = posterior
+@pytest.mark.parametrize("spread", [None, 1.0])
+def test_amplitude_has_the_largest_evidence_nearby(spread):
+    x = two_modes(40, seed=1)
+    model = BayesianMeanEmbedding(kernels.RBF(0.5), objective=None, spread=spread).fit(x)
     average, covariance = rbf(x, x, 0.5).mean(axis=0), rbf(x, x, 0.5 * np.sqrt(2.0))
+    if spread is not None:
+        middle = 0.5 * (x + x.T) - x.mean()
+        covariance = covariance * np.exp(-(middle**2) / (0.25 + 2.0 * spread**2))
 
     def evidence(amplitude):
         noise = model.noise_**2 / 40 * np.eye(40)
@@ -118,6 +81,23 @@ def test_deviation_is_the_error_of_the_mean_over_draws_of_prior_and_sample(poste
     np.testing.assert_allclose(model.predict(QUERIES, return_std=True)[1], spread, rtol=0.05)
 
 
+@pytest.mark.parametrize("spread", [1e3, 1e8, 1e200])
+@pytest.mark.parametrize("objective", ["predictive", "gaussian", None])
+def test_a_large_spread_is_a_flat_prior(objective, spread):
+    x = np.random.default_rng(13).standard_normal((60, 3))
+    flat, model = (BayesianMeanEmbedding(objective=objective, spread=given).fit(x) for given in (None, spread))
+    np.testing.assert_allclose(model.kernel_.lengthscale, flat.kernel_.lengthscale, rtol=1e-4)
+    assert model.amplitude_ == pytest.approx(flat.amplitude_, rel=1e-4)
+    np.testing.assert_allclose(model.predict(x[:5] + 0.3), flat.predict(x[:5] + 0.3), rtol=1e-3)
+    np.testing.assert_allclose(model.predict(x, return_std=True)[1], flat.predict(x, return_std=True)[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.5])
+def test_a_spread_much_narrower_than_the_rows_warns(spread):
+    with pytest.warns(UserWarning, match="so narrow that the prior expects an embedding of"):
+        BayesianMeanEmbedding(kernels.RBF(0.5), objective=None, spread=spread).fit(two_modes(40, seed=1))
+
+
 def test_far_from_the_sample_the_prior_is_left(posterior):
     _, model = posterior
     mean, std = model.predict([[50.0]], return_std=True)
@@ -125,55 +105,6 @@ def test_far_from_the_sample_the_prior_is_left(posterior):
     assert std.item() == pytest.approx(model.amplitude_)
     narrow = BayesianMeanEmbedding(kernels.RBF(0.5), objective=None, spread=3.0).fit(two_modes(40, seed=1))
     assert narrow.predict([[50.0]], return_std=True)[1].item() < 1e-6
-
-
-# Pseudo-likelihoods
-
-
-def test_gaussian_pseudolikelihood_is_that_of_one_large_gaussian_and_jacobians():
-    x, anchors, noise, amplitude = ROWS[:4], ROWS[4:8], 0.3, 1.4
-    features = rbf(x, anchors, LENGTHSCALE)
-    prior = amplitude**2 * rbf(anchors, anchors, np.sqrt(2.0) * LENGTHSCALE)
-    covariance = np.kron(np.ones((4, 4)), prior) + noise**2 * np.eye(16)
-    expected = multivariate_normal.logpdf(features.ravel(), np.zeros(16), covariance)
-    for row in x:
-        moves = 1e-5 * np.diag(LENGTHSCALE)
-        ahead, behind = (rbf(row + sign * moves, anchors, LENGTHSCALE) for sign in (1.0, -1.0))
-        jacobian = (ahead - behind) / (2e-5 * LENGTHSCALE[:, None])
-        expected += 0.5 * np.linalg.slogdet(jacobian @ jacobian.T)[1]
-    value, _ = GaussianPseudolikelihood(x, anchors, noise, amplitude)(LENGTHSCALE)
-    assert value == pytest.approx(expected, rel=1e-7)
-
-
-def test_predictive_pseudolikelihood_is_a_product_of_densities_given_the_other_rows():
-    x = np.concatenate([ROWS, ROWS[:2]])  # two rows twice
-    expected = 0.0
-    for row in x:
-        others = x[(x != row).any(axis=1)]
-        parts = [multivariate_normal.logpdf(row, other, np.diag(LENGTHSCALE**2)) for other in others]
-        parts.append(multivariate_normal.logpdf(row, x.mean(axis=0), np.diag(4.0 * x.var(axis=0))))
-        expected += logsumexp(parts) - np.log(len(parts))
-    assert PredictivePseudolikelihood(x)(LENGTHSCALE)[0] == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("lengthscale", [[0.8, 12.0], [0.1, 2.0], [5.0, 300.0]])
-@pytest.mark.parametrize("kind", ["predictive", *PRIORS])
-def test_gradients_are_derivatives(kind, lengthscale):
-    if kind == "predictive":
-        objective = PredictivePseudolikelihood(ROWS)
-    else:
-        objective = GaussianPseudolikelihood(ROWS, ROWS[:5] + 0.1, 0.3, 1.4, PRIORS[kind])
-    at = np.array(lengthscale)
-    expected = central_differences(lambda scale: objective(scale)[0], at)
-    np.testing.assert_allclose(objective(at)[1], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_with_free_noise_the_gaussian_pseudolikelihood_has_no_maximum():
-    x = two_modes(30, seed=3)
-    values = [
-        GaussianPseudolikelihood(x, x[:10], 1.0 / scale)(np.array([scale]))[0] for scale in (1e1, 1e2, 1e3, 1e4)
-    ]
-    assert np.all(np.diff(values) > 100.0)
 
 
 # What is learned
@@ -301,6 +232,16 @@ def test_embedding_has_weights_on_points_near_the_posterior_mean():
     assert 3 <= (herded > 0).sum() <= 7
 
 
+def test_weights_with_many_columns_agree_at_the_points_and_not_between():
+    rng = np.random.default_rng(14)
+    model = BayesianMeanEmbedding().fit(rng.standard_normal((200, 8)))
+    embedding, fresh = model.embedding(), rng.standard_normal((200, 8))
+    (mean, std), between = model.predict(model.points_, return_std=True), model.predict(fresh, return_std=True)
+    assert np.abs(embedding(model.points_) - mean).max() < 0.05 * std.min()
+    assert np.abs(embedding(fresh) - between[0]).max() > 0.5 * between[1].min()
+    assert embedding.weights.sum() < 0.9
+
+
 def test_many_rows_are_observed_at_some_points():
     x = two_modes(600, seed=11)
     whole = BayesianMeanEmbedding(kernels.RBF(0.3), objective=None).fit(x)
@@ -322,6 +263,7 @@ def test_many_rows_are_observed_at_some_points():
         ({"feature_noise": 0.0}, ValueError, "feature_noise"),
         ({"spread": -1.0}, ValueError, "spread must be positive"),
         ({"max_points": 0}, ValueError, "max_points"),
+        ({"max_points": 1}, ValueError, "max_points is 1; at least 2"),
     ],
 )
 def test_wrong_options_are_refused(options, error, words):
@@ -336,7 +278,8 @@ def test_wrong_options_are_refused(options, error, words):
         ({}, [[1.0], [1.0]], "objective=None"),
         ({"kernel": kernels.RBF([1.0, 2.0])}, [[1.0], [2.0]], "2 values"),
         ({"spread": [1.0, 2.0]}, [[1.0], [2.0]], "spread has 2 values"),
-        ({"objective": "gaussian", "n_anchors": 2}, ROWS, "Raise n_anchors"),
+        ({"spread": 0.1, "kernel": kernels.RBF(0.1), "objective": None}, [-9.0, 9.0], "Widen it"),
+        ({"objective": "gaussian", "n_anchors": 2}, np.eye(3, 2), "Raise n_anchors"),
     ],
 )
 def test_wrong_rows_are_refused(options, rows, words):

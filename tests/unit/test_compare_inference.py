@@ -72,6 +72,45 @@ def test_draws_of_several_parameters_are_told_apart_only_if_they_differ():
     assert far["a width"] == pytest.approx(2 * 1.96, abs=0.15)
 
 
+def two_modes(spread):
+    """Return a posterior with modes at -2 and 2."""
+    return lfi.Posterior(PRIOR, lambda n, rng: rng.choice([-2.0, 2.0], (n, 1)) + spread * rng.standard_normal((n, 1)))
+
+
+def test_total_variation_of_two_narrow_modes_is_that_of_the_densities():
+    def log_density(theta, spread=0.1):
+        return np.logaddexp(*(stats.norm(mode, spread).logpdf(theta) for mode in (-2.0, 2.0))) - np.log(2.0)
+
+    grid = np.linspace(-4.0, 4.0, 20001)
+    exact = 0.5 * np.trapezoid(np.abs(np.exp(log_density(grid)) - np.exp(log_density(grid, 0.2))), grid)
+    judge = Judge.of(PRIOR, log_density, None, None)
+    assert judge.accuracy(two_modes(0.1))[DENSITY] < 0.03
+    assert judge.accuracy(two_modes(0.2))[DENSITY] == pytest.approx(exact, abs=0.03)
+    one = lfi.Posterior(PRIOR, lambda n, rng: 2.0 + 0.1 * rng.standard_normal((n, 1)))
+    assert judge.accuracy(one)[DENSITY] == pytest.approx(0.5, abs=0.03)
+
+
+def test_draws_on_one_point_have_no_overlap():
+    judge = Judge.of(PRIOR, stats.norm.logpdf, None, None)
+    assert judge.accuracy(lfi.Posterior(PRIOR, lambda n, rng: np.zeros((n, 1))))[DENSITY] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("order", ["few", "sorted"])
+def test_the_exact_posterior_cannot_be_told_from_draws_of_it(order):
+    prior = lfi.Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 3.0)})
+    draws = np.random.default_rng(1).standard_normal((250 if order == "few" else 3000, 2))
+    known = draws[np.argsort(draws[:, 0])] if order == "sorted" else draws
+    found = Judge.of(prior, known, None, None).accuracy(normal_posterior(prior, 0.0, 2))
+    assert found[CLASSIFIER] == pytest.approx(0.5, abs=0.06)
+
+
+def test_true_parameters_by_name():
+    prior = lfi.Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 3.0)})
+    np.testing.assert_array_equal(Judge.of(prior, None, {"b": 2.0, "a": 1.0}, None).true_parameters, [1.0, 2.0])
+    with pytest.raises(ValueError, match="true_parameters has a, c, but the parameters are called a, b"):
+        Judge.of(prior, None, {"a": 1.0, "c": 2.0}, None)
+
+
 def test_intervals_hold_the_truth_or_do_not():
     judge = Judge.of(PRIOR, None, [1.9], None)
     scores = judge.scores(normal_posterior(PRIOR, 0.0, 1))
@@ -149,6 +188,49 @@ def test_a_method_that_fails_is_a_row_with_the_reason():
         compared({"mine": Broken()}, n=60)
 
 
+class Lucky(lfi.RejectionABC):
+    """A method that works with the first seed only."""
+
+    def _fit(self):
+        if self.seed:
+            raise ValueError("out of luck")
+        super()._fit()
+
+
+def test_methods_that_fail_with_some_seeds_come_last():
+    found = compared({"lucky": Lucky(quantile=0.3), "poor": lfi.RejectionABC(quantile=0.02)}, n=60, seeds=3)
+    assert found.frame.loc["lucky", DENSITY] < found.frame.loc["poor", DENSITY]
+    assert list(found.frame.index) == ["poor", "lucky"]
+    assert found.frame.loc["lucky", "notes"].startswith("Ran with 1 of 3 seeds.")
+    assert "out of luck" in found.frame.loc["lucky", "notes"]
+    assert "seeds" not in found.frame.loc["poor", "notes"]
+
+
+def test_a_method_stays_where_only_its_calibration_fails():
+    found = compared(["rejection"], n=14, reference=None)  # too few to leave some out
+    row = found.frame.loc["rejection"]
+    assert row["notes"].startswith("Calibration is not judged: only ")
+    assert np.isfinite([row["mean low"], row["mean high"], row["seconds"]]).all()
+    assert list(found.found) == ["rejection"]
+
+
+def test_a_simulator_that_fails_at_first_is_tried_again():
+    def failing(theta, rng, calls=[]):  # noqa: B006 - counts its calls
+        calls.append(1)
+        if len(calls) <= 6:
+            raise RuntimeError("not warm yet")
+        return theta + 0.5 * rng.standard_normal(1)
+
+    found = lfi.compare(failing, PRIOR, OBSERVED, ["rejection"], 60, reference=EXACT.logpdf)
+    assert found.frame.loc["rejection", "failed"] == 6
+
+    def broken(theta, rng):
+        raise RuntimeError("never warm")
+
+    with pytest.raises(lfi.SimulationError, match=r"all 60 simulations failed: .*Mend the simulator\.$"):
+        lfi.compare(broken, PRIOR, OBSERVED, ["rejection"], 60)
+
+
 def test_raw_data_sets_are_compared_where_there_are_some():
     without = compared(["k2abc", "rejection"], n=60)
     assert "raw data sets" in without.frame.loc["k2abc", "notes"]
@@ -172,6 +254,8 @@ def test_calibration_is_judged_where_the_truth_is_unknown():
     methods = {"wide": lfi.RejectionABC(quantile=0.15), "narrow": lfi.RejectionABC(quantile=0.02), "smc": "smc"}
     found = compared(methods, n=200, reference=None)
     assert found.measure == ""
+    assert found.best is None
+    assert "the first seed only" in " ".join(found.notes)
     assert found.frame.loc["narrow", HELD_OUT] < 0.6 < 0.85 < found.frame.loc["wide", HELD_OUT]
     assert "over-confident" in found.frame.loc["narrow", "calibration"]  # it rests on three simulations
     assert np.isnan(found.frame.loc["smc", HELD_OUT])
@@ -214,6 +298,10 @@ def test_a_notebook_shows_labels_as_text():
         ({"prior": stats.norm(0, 1)}, TypeError, "give an lfi.Prior"),
         ({"reference": np.zeros((5, 3))}, ValueError, "reference has 3 column"),
         ({"reference": lambda theta: np.zeros(1)}, ValueError, "one log density for each row"),
+        ({"reference": np.zeros((50, 1))}, ValueError, "50 draws of the true posterior; at least 200"),
+        ({"reference": lambda theta: np.full(len(theta), np.nan)}, ValueError, "not a number at the parameters"),
+        ({"reference": lambda theta: np.full(len(theta), -np.inf)}, ValueError, "-inf wherever the prior is"),
+        ({"rounds": 0}, ValueError, "rounds is 0"),
         ({"true_parameters": [1.0, 2.0]}, ValueError, "true_parameters"),
     ],
 )
@@ -227,7 +315,7 @@ def test_wrong_input_is_refused_before_anything_runs(arguments, error, words):
 
     with pytest.raises(error, match=words):
         lfi.compare(quick, **given)
-    assert len(ran) <= 5
+    assert len(ran) <= 8  # as many as `infer` runs until it is sure
 
 
 def test_a_problem_comes_with_its_prior():
@@ -240,6 +328,7 @@ def test_a_problem_comes_with_its_prior():
 
 def test_all_methods_are_every_name_of_infer_and_the_other_loss():
     names = list(chosen_methods("all"))
+    assert names == list(chosen_methods(["all"]))
     assert set(names) == {*lfi.METHODS, "lfvi_hinge"}
     assert names.index("lfvi_hinge") == names.index("lfvi") + 1
     assert (built("lfvi", 3).loss, built("lfvi_hinge", 3).loss) == ("log", "hinge")

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from decond import estimators, regression
 from decond.estimators.comparison import ERROR, HELD_OUT_ERROR, HELD_OUT_INSIDE, INSIDE, MODELS
 from decond.estimators.held_out import HeldOut
+from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
 from decond.problems import latent_function
 
 
@@ -94,6 +95,58 @@ def test_the_held_out_band_is_that_of_the_mean_and_the_scatter(labelled):
     assert held_out.scores(Line(2.0, 0.3), tables, seed=5)[1] == pytest.approx(np.mean(inside))
 
 
+def test_all_pairs_of_a_label_are_averaged():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4800, 1)), np.repeat([f"day {i}" for i in range(200)], 24)
+    z = x[:, 0].reshape(200, 24).mean(axis=1) + 0.01 * rng.standard_normal(200)
+    found = regression.compare(x, y, [f"day {i}" for i in range(200)], z, {"true": Line(1.0, 0.2)})
+    assert found.frame.loc["true", HELD_OUT_ERROR] == pytest.approx(0.01, rel=0.15)
+    tables = estimators.comparison.Tables.checked(x, y, y[::24], z)
+    weights = HeldOut(tables.x_rows, *tables.mediators, z, folds=2)._weights
+    fitted = Line(1.0, 0.2).fit(x, y, y[::24], z)
+    np.testing.assert_allclose(weights.variance(fitted, tables.x, np.arange(200)), 0.2**2 / 24)
+
+
+def test_an_uncertain_constant_is_as_uncertain_far_from_the_pairs():
+    class Constant(Line):
+        def predict(self, X, return_std=False, return_cov=False):
+            return np.zeros(len(X)), np.ones((len(X), len(X)))
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 1))
+    y, y_task = x + 0.3 * rng.standard_normal((100, 1)), np.array([[0.0], [10.0], [100.0]])
+    weights = HeldOut(x, y, y_task, np.zeros(3), folds=2)._weights
+    np.testing.assert_allclose(weights.variance(Constant(), pd.DataFrame(x), np.arange(3)), 1.0)
+
+
+def test_truth_in_another_order_of_columns():
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame({"a": rng.normal(size=30), "b": rng.normal(5.0, 1.0, 30)})
+    task = (rng.normal(size=30), rng.normal(size=20), rng.normal(size=20))
+    found = regression.compare(x, *task, {"line": Line()}, truth=(x[["b", "a"]], x["a"]))
+    assert found.frame.loc["line", ERROR] == 0.0
+    with pytest.raises(ValueError, match="the x of truth has no column 'b', which x has; it has a, c"):
+        regression.compare(x, *task, {"line": Line()}, truth=(x.rename(columns={"b": "c"}), x["a"]))
+
+
+def test_a_model_stays_where_only_held_out_rows_fail(labelled):
+    class Shy(BareLine):
+        def fit(self, x, y, y_task, z_task):
+            if len(z_task) < 4:
+                raise ValueError("too few rows")
+            return super().fit(x, y, y_task, z_task)
+
+    found = regression.compare(*labelled, {"shy": Shy(), "bare": BareLine()})
+    assert found.frame.loc["shy", "notes"] == "Held-out rows are not judged: too few rows."
+    assert np.isfinite(found.frame.loc["shy", "seconds"])
+    assert list(found.found) == ["bare", "shy"]
+
+
+def test_one_label_cannot_be_held_out():
+    with pytest.raises(ValueError, match="share one label only"):
+        regression.compare(np.arange(4.0), list("aaaa"), list("aa"), [1.0, 2.0], {"line": Line()})
+
+
 def test_expectations_given_numbers_find_the_conditional_mean():
     rng = np.random.default_rng(0)
     y, y_task = rng.uniform(-3, 3, (400, 1)), np.linspace(-2.5, 2.5, 40)[:, None]
@@ -155,3 +208,25 @@ def test_one_target_at_a_time(labelled):
     x, y, y_task, z = labelled
     with pytest.raises(ValueError, match="compare takes one target"):
         regression.compare(x, y, y_task, np.column_stack([z, z]))
+
+
+# ---- the picture ---------------------------------------------------------------------------------------------
+
+
+def flat(height, column="t"):
+    return Curve(column, np.linspace(0.0, 1.0, 5), np.full(5, height))
+
+
+def test_the_best_curve_is_in_the_picture_and_panels_share_a_range():
+    curves = {"best": flat(54.0), "second": flat(44.0), "wild": flat(900.0)}
+    other = {"best": flat(50.0, "u"), "second": flat(60.0, "u"), "wild": flat(55.0, "u")}
+    display = ComparisonDisplay(list(curves), [Lines("f", curves), Lines("f", other)]).plot()
+    low, high = display.axes_[0].get_ylim()
+    assert low < 44.0 < 60.0 < high < 100.0
+    assert display.axes_[1].get_ylim() == (low, high)
+
+
+def test_an_axis_begins_no_later_than_the_smallest_value():
+    values = {"x": 0.465, "y": 0.52, "absent": np.nan}
+    ax = ComparisonDisplay(list(values), [Rows("C2ST", values, 0.5, start=0.5)]).plot().ax_
+    assert 0.4 < ax.get_xlim()[0] < 0.465

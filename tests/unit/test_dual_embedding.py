@@ -5,8 +5,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from decond.estimators import DualEmbedding, dual, saddle, saddle_choice
-from decond.estimators.coded import CodedMediator, SignedFourier, coded
-from decond.estimators.saddle import Saddle, density_ratio, descend, feature_rows, solve
+from decond.estimators.coded import CodedMediator, Indicators, SignedFourier, coded
+from decond.estimators.feature_rows import feature_rows
+from decond.estimators.saddle import Saddle, density_ratio, descend, solve
 from decond.estimators.saddle_choice import LABEL_RIDGE, choose
 from decond.features import RandomFourier
 from decond.kernels import RBF
@@ -66,7 +67,7 @@ def test_the_closed_form_is_where_both_gradients_vanish():
 def test_stochastic_updates_come_to_the_closed_form(kept, monkeypatch):
     """Steps are first scaled by 300 of 3,000 pairs, and each update sees 200 rows of either table."""
     if not kept:
-        monkeypatch.setattr(saddle, "KEPT", 0)
+        monkeypatch.setattr("decond.estimators.feature_rows.KEPT", 0)
     problem = a_saddle(3000, 2500, columns=2)
     exact = problem.phi[:] @ solve(problem).w
     start = problem.phi[:] @ descend(problem, 200, 0, 1e-5, 300, np.random.default_rng(0)).point.w
@@ -136,6 +137,34 @@ def test_the_toy_is_learned_and_better_from_more_rows():
     assert error(large_tables(1500, 1500)) < 0.3
 
 
+@pytest.mark.parametrize("f", [lambda x: x[:, 0] ** 2, lambda x: x[:, 0] + 0.5 * x[:, 2]])
+def test_three_columns_are_learned(f):
+    rng = np.random.default_rng(4)
+    y, y_task, at = (rng.standard_normal((count, 3)) for count in (400, 400, 300))
+    x, hidden = (rows + 0.5 * rng.standard_normal(rows.shape) for rows in (y, y_task))
+    model = DualEmbedding(n_features=100).fit(x, y, y_task, f(hidden) + 0.3 * rng.standard_normal(400))
+    assert np.sqrt(np.mean((model.predict(at) - f(at)) ** 2)) < 0.6 * f(at).std()
+
+
+def test_tables_that_say_nothing_are_warned_of():
+    rng = np.random.default_rng(1)
+    x, y, y_task, z = (rng.standard_normal((100, 1)) for _ in range(4))
+    with pytest.warns(UserWarning, match=r"the largest ridge that is tried, 1000, .* hardly more than a constant"):
+        model = DualEmbedding(n_features=30).fit(x, y, y_task, z[:, 0])
+    assert np.ptp(model.predict(x)) < 0.2
+
+
+def test_the_seed_may_be_none_or_a_generator():
+    def predictions(seed):
+        return DualEmbedding(n_features=30, regularization=1.0, seed=seed).fit(*TABLES).predict(GRID)
+
+    np.testing.assert_array_equal(predictions(None), predictions(0))
+    drawn = int(np.random.default_rng(3).integers(2**31))
+    np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
+    with pytest.raises(ValueError, match=r"seed is 'a'; give a whole number"):
+        predictions("a")
+
+
 def test_a_given_ridge_is_used():
     model = DualEmbedding(n_features=30, regularization=0.3).fit(*TABLES)
     assert model.regularization_ == 0.3
@@ -146,7 +175,7 @@ def test_a_given_ridge_is_used():
 def test_updates_that_do_not_end_are_warned_of(monkeypatch):
     monkeypatch.setattr(dual, "SAMPLE", 100)
     hasty = DualEmbedding(n_features=40, batch_size=20, max_epochs=1, tolerance=1e-9)
-    with pytest.warns(ConvergenceWarning, match=r"after 1 epochs f is still .* Raise max_epochs or batch_size"):
+    with pytest.warns(ConvergenceWarning, match=r"after 1 epochs f is still about .* Raise max_epochs or batch_size"):
         hasty.fit(*large_tables(600, 500))
     assert hasty.distance_ > 1e-9
 
@@ -267,6 +296,31 @@ def test_labels_beside_numbers():
     assert task.all()
 
 
+def test_ten_labels_beside_numbers():
+    """Each label has a center of its own that x is near; judged as finely as without labels, f came out too flat."""
+    rng = np.random.default_rng(500)
+    centers = rng.uniform(-2, 2, 10)
+
+    def table(count):
+        label, y = rng.integers(10, size=count), rng.uniform(-1, 1, count)
+        mediator = np.column_stack([y.astype(object), [f"place {k}" for k in label]])
+        return mediator, centers[label] + y + 0.3 * rng.standard_normal(count)
+
+    (y, x), (y_task, hidden) = table(500), table(500)
+    z = np.sin(1.5 * hidden) + 0.1 * rng.standard_normal(500)
+    at = np.linspace(-1.5, 1.5, 31)
+    error = DualEmbedding(n_features=100).fit(x, y, y_task, z).predict(at) - np.sin(1.5 * at)
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
+def test_more_labels_than_features_keep_apart_are_warned_of():
+    y = np.column_stack([np.arange(60.0).astype(object), [f"place {k % 6}" for k in range(60)]])
+    crowded = DualEmbedding(n_features=22, regularization=1.0)
+    with pytest.warns(UserWarning, match=r"6 labels beside numbers, for which n_features=22 is too few: u mixes"):
+        crowded.fit(np.arange(60.0), y, y, np.arange(60.0))
+    crowded.set_params(n_features=24).fit(np.arange(60.0), y, y, np.arange(60.0))
+
+
 def test_one_label_beside_numbers_changes_nothing():
     same = [np.column_stack([rows.astype(object), np.full(len(rows), "a")]) for rows in TABLES[1:3]]
     labelled = DualEmbedding(n_features=40).fit(PROBLEM.x, *same, PROBLEM.z_task)
@@ -288,3 +342,42 @@ def test_of_many_labels_the_choice_takes_some():
     x = rng.uniform(size=(3000, 1)) + codes / 100
     chosen = choose(x, mediator, np.sin(np.arange(300.0) / 100)[:, None], 20, 0)
     assert np.isfinite(chosen.loss)
+
+
+def test_of_labels_with_many_rows_the_choice_takes_all_labels():
+    """A sample of whole labels would hold two of these sixty."""
+    codes = np.repeat(np.arange(60.0), 600)[:, None]
+    mediator = CodedMediator(codes, np.repeat(np.arange(60.0), 2)[:, None], 60)
+    pairs, task = mediator.sample(1000, np.random.default_rng(0))
+    assert len(set(pairs)) == 1000
+    assert sorted(task) == list(range(120))
+    assert set(np.bincount(codes[pairs, 0].astype(int), minlength=60)) == {16, 17}
+
+
+def test_of_labels_with_some_rows_a_sample_leaves_fifteen_to_each():
+    codes = np.concatenate([np.repeat(np.arange(200.0), 30), np.arange(200.0, 300.0)])[:, None]
+    mediator = CodedMediator(codes, np.arange(300.0)[:, None], 300)
+    pairs, task = mediator.sample(1000, np.random.default_rng(0))
+    assert len(pairs) <= 1000
+    counts = np.bincount(codes[pairs, 0].astype(int), minlength=300)
+    assert set(np.flatnonzero(counts)) == set(task)
+    assert set(counts[200:]) == {0, 1}
+    assert set(counts[:200][counts[:200] > 0]) <= set(range(15, 31))
+
+
+def test_indicators_are_never_written_out_and_give_the_same():
+    rng = np.random.default_rng(0)
+    codes, weights = rng.integers(7, size=(50, 1)).astype(float), rng.standard_normal((50, 3))
+    written = np.eye(7)[codes[:, 0].astype(int)]
+    rows, some = feature_rows(Indicators(7), codes), np.arange(0, 50, 3)
+    moment = written.T @ written / 50 + 0.1 * np.eye(7)
+    np.testing.assert_allclose(rows.covariance(0.1).solve(np.eye(7)), np.linalg.inv(moment))
+    np.testing.assert_allclose(rows.mean(weights), written.T @ weights / 50)
+    np.testing.assert_allclose(rows.some(some).values(weights[:7]), written[some] @ weights[:7])
+    white = written[some] / np.sqrt(np.diag(moment))
+    np.testing.assert_allclose(rows.some(some).norms(rows.covariance(0.1)), np.linalg.norm(white, axis=1))
+    weighted = white * weights[some, :1]
+    largest = np.linalg.eigvalsh(weighted.T @ weighted / len(some))[-1]
+    assert rows.some(some).spread(rows.covariance(0.1), weights[some, 0]) == pytest.approx(largest)
+    huge = feature_rows(Indicators(10**6), np.arange(10.0)[:, None])  # its covariance would be 8 TB
+    assert huge.covariance(1.0).solve(np.ones((10**6, 1))).sum() == pytest.approx(10 / 1.1 + 10**6 - 10)

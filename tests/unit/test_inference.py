@@ -203,6 +203,61 @@ def test_failures_at_the_start_stop_nothing():
     assert len(calls) == 240
 
 
+def two_numbers(theta, rng):
+    data = theta[0] + rng.standard_normal(20)
+    return pd.Series({"mean": data.mean(), "sd": data.std()})
+
+
+NAMED = {
+    "Series": (two_numbers, {}),
+    "dict": (lambda theta, rng: two_numbers(theta, rng).to_dict(), {}),
+    "frame of a batch": (
+        lambda rows, rng: pd.DataFrame([two_numbers(theta, rng) for theta in rows]),
+        {"batched": True},
+    ),
+    "with a limit": (two_numbers, {"timeout": 60.0}),
+    "in two processes": (two_numbers, {"n_jobs": 2}),
+}
+
+
+@pytest.mark.parametrize(("simulator", "options"), NAMED.values(), ids=NAMED.keys())
+def test_names_on_both_sides_are_not_mixed_up(simulator, options):
+    """The same values under the same names are the same observation, in whatever order they stand."""
+    prior = lfi.Prior({"mean": stats.norm(0, 3)})
+    common = {"n_simulations": 150, "rounds": 2, "method": lfi.RejectionABC(quantile=0.5), **options}
+    given = [{"mean": 2.0, "sd": 1.0}, {"sd": 1.0, "mean": 2.0}]
+    posteriors = [lfi.infer(simulator, prior, observed, **common) for observed in given]
+    np.testing.assert_array_equal(posteriors[0].samples, posteriors[1].samples)
+    assert posteriors[0].simulations.summary_names == ("mean", "sd")
+    with pytest.raises(ValueError, match="observed has the names mean, sdd, but the simulator returns mean, sd"):
+        lfi.infer(simulator, prior, {"mean": 2.0, "sdd": 1.0}, **common)
+
+
+def test_names_are_known_again_from_a_store(tmp_path):
+    prior, path = lfi.Prior({"mean": stats.norm(0, 3)}), tmp_path / "runs.sqlite"
+    sims = lfi.simulate(two_numbers, prior, 30, store=path)
+    again = lfi.simulate(two_numbers, prior, 30, store=path)
+    assert sims.summary_names == again.summary_names == ("mean", "sd")
+    assert (again + again.take(again.valid)).summary_names == ("mean", "sd")
+    np.testing.assert_array_equal(again.observed_row(pd.Series({"sd": 1.0, "mean": 2.0})), [[2.0, 1.0]])
+
+
+def test_a_name_stands_for_one_value():
+    prior, calls = lfi.Prior({"mean": stats.norm(0, 3)}), []
+
+    def simulator(theta, rng):
+        calls.append(1)
+        return [theta[0], 80.0 + rng.standard_normal()]
+
+    common = {"n_simulations": 150, "rounds": 1, "method": lfi.RejectionABC(quantile=0.5)}
+    with pytest.raises(ValueError, match=r"observed\['counts'\] has 2 values; give each a name of its own"):
+        lfi.infer(simulator, prior, {"counts": [0.5, 80.5]}, **common)
+    assert not calls
+    lists = lfi.infer(simulator, prior, {"a": [0.5], "b": np.array([80.5])}, **common)
+    numbers = lfi.infer(simulator, prior, {"a": 0.5, "b": 80.5}, **common)
+    np.testing.assert_array_equal(lists.samples, numbers.samples)
+
+
 def test_a_generator_is_a_seed():
     draws = [lfi.infer(gaussian, PRIOR, [1.0], 90, 2, seed=np.random.default_rng(3)).sample(50) for _ in range(2)]
     np.testing.assert_array_equal(*draws)

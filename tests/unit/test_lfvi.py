@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 from decond import lfi, problems
 from decond.lfi.neural.ratio import fit_ratio
-from decond.lfi.neural.variational import BoxedGaussian, fit_gaussian
+from decond.lfi.neural.variational import BoxedGaussian, fit_gaussian, lower_bound
 
 NOISE = 0.5
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 1.0)})
@@ -90,6 +90,43 @@ def test_a_gaussian_is_found_exactly_also_where_it_is_cut(high):
     draws = found.sample(500, np.random.default_rng(0))
     assert draws.shape == (500, 3)
     assert draws.max() <= high
+
+
+@pytest.mark.parametrize("mean", [-0.1, -1.0, -10.0, 4.0])
+def test_a_gaussian_whose_mean_is_outside_the_box_is_found(mean):
+    """The box is [0, 1]; the oracle is SciPy's truncated normal distribution."""
+    target, box = stats.norm(mean, 0.3), BoxedGaussian(np.full(1, 0.5), 0.3 * np.eye(1), np.zeros(1), np.ones(1))
+    exact = stats.truncnorm(-mean / 0.3, (1.0 - mean) / 0.3, mean, 0.3)
+    found = fit_gaussian(lambda phi: target.logpdf(phi[:, 0]), box, seed=0)
+    draws = found.sample(20_000, np.random.default_rng(0))[:, 0]
+    assert draws.mean() == pytest.approx(exact.mean(), abs=0.03 * exact.std())
+    assert draws.std() == pytest.approx(exact.std(), rel=0.03)
+    share = target.cdf(1.0) - target.cdf(0.0) if mean > 0.0 else target.sf(0.0) - target.sf(1.0)
+    bound = lower_bound(lambda phi: target.logpdf(phi[:, 0]), found, seed=0)
+    assert bound == pytest.approx(np.log(share), abs=1e-4)
+
+
+@pytest.mark.parametrize("rate", [0.1, 5.0, 300.0])
+def test_a_posterior_that_falls_from_a_bound_as_an_exponential_does(rate):
+    exact = stats.truncexpon(rate, scale=1.0 / rate)  # on [0, 1]
+    start = BoxedGaussian(np.full(1, 0.5), 0.3 * np.eye(1), np.zeros(1), np.ones(1))
+    draws = fit_gaussian(lambda phi: -rate * phi[:, 0], start, seed=0).sample(20_000, np.random.default_rng(0))[:, 0]
+    assert draws.mean() == pytest.approx(exact.mean(), abs=0.03 * exact.std())
+    assert draws.std() == pytest.approx(exact.std(), rel=0.03)
+
+
+def test_draws_in_a_corner_far_from_the_mean():
+    """Two correlated parameters; the oracle sums over a grid."""
+    mean, covariance = np.array([-0.6, 1.5]), np.array([[0.09, 0.06], [0.06, 0.1]])
+    axis = (np.arange(800) + 0.5) / 800
+    cells = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    weights = stats.multivariate_normal(mean, covariance).pdf(cells)
+    weights /= weights.sum()
+    corner = BoxedGaussian(mean, np.linalg.cholesky(covariance), np.zeros(2), np.ones(2))
+    draws, exact = corner.sample(20_000, np.random.default_rng(0)), weights @ cells
+    exact_covariance = (cells - exact).T @ (weights[:, None] * (cells - exact))
+    np.testing.assert_allclose(draws.mean(axis=0), exact, atol=0.004)
+    np.testing.assert_allclose(np.cov(draws, rowvar=False), exact_covariance, rtol=0.06, atol=2e-5)
 
 
 def test_the_divergence_from_a_skewed_posterior_is_smallest():
@@ -174,12 +211,20 @@ def test_failures_are_part_of_the_posterior():
     assert -1.0 < posterior.mean()[0] < -0.35  # exact: -0.65; without the failures: 0
 
 
+def test_a_posterior_that_leans_on_the_edge_of_its_prior():
+    prior = lfi.Prior({"mean": stats.uniform(0.0, 1.0)})
+    posterior = quietly(lfi.LFVI(steps=1000), pilot(1000, prior), prior, [-0.6])
+    exact = stats.truncnorm(0.6 / NOISE, 1.6 / NOISE, -0.6, NOISE)
+    assert posterior.mean()[0] == pytest.approx(exact.mean(), abs=0.06)
+    assert posterior.std()[0] == pytest.approx(exact.std(), rel=0.15)
+
+
 def test_draws_stay_inside_the_support_and_seeds_repeat_them():
     prior = lfi.Prior({"mean": stats.uniform(0.0, 1.0)})
 
     def drawn(seed):
-        method = lfi.LFVI(noisy, 800, batched=True, rounds=1, steps=300, seed=seed)
-        return quietly(method, pilot(400, prior), prior, [-0.4]).samples
+        method = lfi.LFVI(noisy, 400, batched=True, rounds=1, steps=200, seed=seed)
+        return quietly(method, pilot(300, prior), prior, [-0.4]).samples
 
     first = drawn(4)
     assert prior.contains(first).all()
@@ -193,6 +238,8 @@ def test_what_is_refused(monkeypatch):
         lfi.LFVI(loss="square").fit(pilot(50), PRIOR)
     with pytest.raises(ValueError, match="n_simulations is 50, all simulations counted, but 50 pilot"):
         lfi.LFVI(noisy, 50).fit(pilot(50), PRIOR)
+    method = lfi.LFVI(noisy, 80, batched=True, rounds=1, steps=1)
+    assert np.isfinite(quietly(method, pilot(50), PRIOR, [0.5]).samples).all()  # half of one step is one
     with pytest.raises(ValueError, match="rounds is -1"):
         lfi.LFVI(rounds=-1).fit(pilot(50), PRIOR)
     monkeypatch.setitem(sys.modules, "equinox", None)  # as if it were not installed

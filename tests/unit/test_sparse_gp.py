@@ -340,3 +340,8 @@ def test_float32_and_lists_are_welcome():
 def test_learning_takes_blocks_of_a_table_only_once_checked():
     with pytest.raises(ValueError, match=r"x has 1 value.*NaN or infinite"):
         Table([[np.nan]], [0.0])
+
+
+def test_the_range_of_the_data_is_not_known_before_fitting():
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        SparseGP()._range_seen()

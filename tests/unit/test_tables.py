@@ -88,6 +88,53 @@ def test_commas_and_points_together_are_refused(table, other):
         found.numbers(["power"])
 
 
+@pytest.mark.parametrize("sign", [",", "."])
+def test_a_thousand_is_not_read_as_one(table, sign):
+    """Beside whole numbers 1,050 may be a thousand and fifty: 1.05 would be wrong a thousand times."""
+    found = table(f"day;sales\nmon;950\ntue;1{sign}050\nwed;2{sign}125\n")
+    asked = rf"line 3 has '1\{sign}050'\. Is it 1050 or 1\.05\? Whole numbers such as '950' stand beside it"
+    for look in (lambda: found.numbers(["sales"]), lambda: found.reads_as_numbers("sales")):
+        with pytest.raises(TableError, match=asked):
+            look()
+    assert found.labels(["day"])["day"].tolist() == ["mon", "tue", "wed"]
+    assert found.typed()["sales"].tolist() == ["950", f"1{sign}050", f"2{sign}125"]
+
+
+@pytest.mark.parametrize(("sign", "other"), [(",", "."), (".", ",")])
+def test_a_decimal_sign_elsewhere_makes_the_other_one_doubtful(table, sign, other):
+    found = table(f"wind;sales\n7{other}1;1{sign}050\n6{other}25;2{sign}125\n")
+    assert found.numbers(["wind"])["wind"].tolist() == [7.1, 6.25]
+    with pytest.raises(TableError, match=r"Is it 1050 or 1\.05\? Column 'wind' has numbers with a decimal"):
+        found.numbers(["sales"])
+
+
+@pytest.mark.parametrize("sign", [",", "."])
+@pytest.mark.parametrize(
+    "cells", [["1{}050", "0{}950"], ["1{}050", "2{}125"], ["1{}05", "950"], ["1050{}125", "950"]]
+)
+def test_what_can_be_no_thousand_is_read(table, sign, cells):
+    written = [cell.format(sign) for cell in cells]
+    found = table("day;x\n" + "".join(f"d;{cell}\n" for cell in written))
+    assert found.numbers(["x"])["x"].tolist() == [float(cell.format(".")) for cell in cells]
+
+
+def test_decimal_commas_are_a_matter_of_each_column(table):
+    """A month such as 01.2022 is no number with a point, and text beside numbers stays as it is."""
+    found = table("month;wind;site\n01.2022;7,1;1,5\n02.2022;6,5;low\n")
+    assert found.numbers(["wind"])["wind"].tolist() == [7.1, 6.5]
+    assert found.frame["site"].tolist() == ["1,5", "low"]
+    assert found.frame["month"].tolist() == ["01.2022", "02.2022"]
+    with pytest.raises(TableError, match=r"line 3 has 'low', so that its commas \('1,5'\) were not read as decimal"):
+        found.numbers(["site"])
+
+
+@pytest.mark.parametrize("cell", ["1,050", "-12,500"])
+def test_both_readings_of_three_digits_behind_a_comma_are_named(table, cell):
+    number = cell.replace(",", "")
+    with pytest.raises(TableError, match=rf"Is it {number} or {float(number) / 1000:g}\?"):
+        table(f'x,y\n"{cell}",2\n').numbers(["x"])
+
+
 def test_commas_in_a_table_of_commas_or_tabs_are_no_decimals(table):
     for content, name in (('x,y\n"1,234",2\n', "t.csv"), ("x\ty\n1,234\t2\n", "t.tsv")):
         found = table(content, name)
@@ -321,6 +368,27 @@ def test_no_label_in_common(table):
         match_mediators(pairs, task, ["day"])
     with pytest.raises(TableError, match=r"q\.csv has no column 'night'"):
         match_mediators(table("night\n1\n", "p.csv"), task, ["night"])
+
+
+def test_days_and_months_in_two_orders_are_refused(table):
+    """02/01 stands in both tables, and is another day in each."""
+    days = table("day,x\n01/02/2022,1\n02/01/2022,2\n13/01/2022,3\n", "days.csv")
+    task = table("day,z\n01/02/2022,1\n02/01/2022,2\n01/13/2022,3\n", "task.csv")
+    for labels in (False, True):
+        with pytest.raises(TableError, match=r"'13/01/2022' in days.csv and '01/13/2022' in task.csv.*in two ways"):
+            match_mediators(days, task, ["day"], labels)
+    assert match_mediators(days, days, ["day"], labels=True).used.all()
+    assert match_mediators(task, task, ["day"]).used.all()
+
+
+def test_a_date_with_slashes_and_the_year_first_is_a_date(table):
+    slashes = table("day,x\n2022/01/30,1\n2022/01/31,2\n", "slashes.csv")
+    dashes = table("day,z\n2022-01-30,1\n2022-01-31,2\n", "dashes.csv")
+    with pytest.raises(TableError, match="Dates are written in two ways"):
+        match_mediators(slashes, dashes, ["day"])
+    with pytest.raises(TableError, match="It looks like a date"):
+        slashes.numbers(["day"])
+    assert "holds dates" in match_mediators(slashes, slashes, ["day"]).remarks[0]
 
 
 def test_several_label_columns_are_matched_together(table):

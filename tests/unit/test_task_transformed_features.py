@@ -417,3 +417,15 @@ def test_a_loaded_model_goes_on_where_the_saved_one_would(tmp_path):
     assert loaded.fit_result_.evaluations == model.fit_result_.evaluations
     assert loaded.fit_result_.parameters == model.fit_result_.parameters
     np.testing.assert_array_equal(loaded.predict(p.x), model.predict(p.x))
+
+
+def test_the_seed_may_be_none_or_a_generator(toy):
+    def predictions(seed):
+        given = TaskTransformedFeatures(RBF(1.0), RBF(0.5), 40, "fourier", optimize=False, seed=seed)
+        return given.fit(*toy).predict(QUERY)
+
+    np.testing.assert_array_equal(predictions(None), predictions(0))
+    drawn = int(np.random.default_rng(3).integers(2**31))
+    np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
+    with pytest.raises(ValueError, match=r"seed is -1; give a whole number"):
+        predictions(-1)

@@ -26,14 +26,8 @@ class Command(TyperCommand):
         self.help = _unwrapped(self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return all parameters; flags take no value, and the name of an argument says its kind: help shows none."""
-        parameters: list[Any] = super().get_params(ctx)
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-            if parameter.param_type_name == "argument" and not _choices(parameter):
-                parameter.display_type_rich = _no_type
-        return parameters
+        """Return all parameters."""
+        return _without_types(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what stands behind the name of the command in its usage."""
@@ -47,6 +41,10 @@ class Command(TyperCommand):
 
 class Commands(TyperGroup):
     """All commands; a name that is none of them is answered with the nearest."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters."""
+        return _without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _refused_in_words(ctx, args):
@@ -104,6 +102,16 @@ def _name(parameter: Any) -> str:
     if parameter.param_type_name == "option":
         return str(max(parameter.opts, key=len))
     return str(parameter.metavar or parameter.name.upper())
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """Return parameters without types in help: flags take no value, and the name of an argument says its kind."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        if parameter.param_type_name == "argument" and not _choices(parameter):
+            parameter.display_type_rich = _no_type
+    return parameters
 
 
 def _no_type(ctx: Any) -> None:

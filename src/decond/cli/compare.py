@@ -1,5 +1,6 @@
 """`decond compare`: several methods on one problem; one table, one picture."""
 
+import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from decond.cli.problem_file import BUILT_IN, read_task
 from decond.cli.reporting import stdout_for_json
 
 if TYPE_CHECKING:
+    from decond.cli.problem_file import Task
     from decond.comparison import Comparison
 
 __all__ = ["command"]
@@ -35,7 +37,7 @@ def command(
     ],
     methods: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Methods to run, by name, with commas between them; all by default."),
+        typer.Option(metavar="NAMES", help="Methods to run, by name, with commas between them, or all, the default."),
     ] = None,
     simulations: Annotated[
         int | None,
@@ -87,7 +89,8 @@ def command(
         names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         task = read_task(problem).with_options(names, simulations, seeds)
         _check_folder(output, task.read)
-        found = task.run()
+        found = _run(task)
+        make_folder(output)
         files = found.write(output)
     notes = [*task.notes, *found.notes]
     if json:
@@ -97,19 +100,52 @@ def command(
     say_wrote(*files)
 
 
-def _check_folder(folder: Path, read: list[Path]) -> None:
-    """Make the folder; raise if something in it would be lost."""
-    from decond.plotting.figures import is_drawn_here
+def _run(task: "Task") -> "Comparison":
+    """Compare; one sentence if the user stops it."""
+    try:
+        found: Comparison = task.run()
+    except KeyboardInterrupt:
+        errors.print("Stopped; nothing was written.", highlight=False)
+        raise typer.Exit(130) from None
+    return found
 
-    make_folder(folder)
+
+def _check_folder(folder: Path, read: list[Path]) -> None:
+    """Raise if the folder cannot be made, or if something in it would be lost; nothing is left there."""
+    _check_makeable(folder)
     places = [folder / name for name in FILES]
     check_unread(places, read)
-    strangers = [place for place in places if place.exists()]
-    if strangers and not is_drawn_here(places[-1]):
+    strangers = [place for place in places if place.exists() and not _is_ours(place)]
+    if strangers:
         raise FileExistsError(
             f"{strangers[0]} is there already, not from a comparison, and would be lost. Give another folder with "
             "--output."
         )
+
+
+def _check_makeable(folder: Path) -> None:
+    """Make the folder, and take away again what was not there before."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    make_folder(folder)
+    for place in missing:
+        place.rmdir()
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a file is what a comparison writes."""
+    from decond.plotting.figures import is_drawn_here
+
+    if path.suffix == ".png":
+        return is_drawn_here(path)
+    if not path.is_file():
+        return False
+    begin = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".csv":
+        return begin.startswith("method,") and "notes" in begin.partition("\n")[0].split(",")
+    try:
+        return {"problem", "measure", "methods", "runs"} <= set(json_module.loads(begin))
+    except (TypeError, ValueError):
+        return False
 
 
 def _say(name: str, found: "Comparison", notes: list[str]) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from decond.tables.files import separator_of
+
 __all__ = ["complete_column"]
 
 
@@ -28,7 +30,6 @@ def _header(path: Path) -> list[str]:
     separator = "\t" if ".tsv" in path.suffixes else ","
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as stream:
         names = next(csv.reader(stream, delimiter=separator))
-    others = [sign for sign in ",;\t" if sign != separator and sign in names[0]]
-    if len(names) == 1 and len(others) == 1:  # as such a file is read
-        names = next(csv.reader(names, delimiter=others[0]))
+    if separator_of(names, separator) != separator:
+        names = next(csv.reader(names, delimiter=separator_of(names, separator)))
     return [name.strip() for name in names]

@@ -38,7 +38,7 @@ def wrong_input(too_large: str = "Give fewer rows.") -> Iterator[None]:
         yield
     except MemoryError as error:
         refuse(f"{str(error).rstrip('.') or 'the data do not fit into memory'}. {too_large}")
-    except (FloatingPointError, OSError, TypeError, ValueError) as error:
+    except (FloatingPointError, ImportError, OSError, TypeError, ValueError) as error:
         refuse(str(error))
     except RuntimeError as error:
         from decond.lfi import SimulationError

@@ -22,9 +22,7 @@ TOO_LARGE = (
     "in one table, use --sparse."
 )
 MORE = "With --report page.html all of this is one page, with the curve and what it rests on."
-NOT_JUDGED = (
-    "Is it to be trusted? With so many rows that takes a while: --check judges it, --report page.html on a page."
-)
+NOT_JUDGED = "It was not judged, since that takes a while with so many rows. Add --check, or --report page.html."
 TOO_LARGE_SPARSE = "Use fewer --inducing points, or Parquet files, which are read in parts."
 
 

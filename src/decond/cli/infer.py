@@ -1,7 +1,5 @@
 """`decond infer`: a simulator, a prior and an observation give a posterior."""
 
-import importlib
-import sys
 import warnings
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,13 +12,16 @@ from rich.text import Text
 
 from decond.cli.console import check_picture, check_unread, console, errors, say_json, say_wrote, wrong_input
 from decond.cli.reporting import check_report, command_of, stdout_for_json
-from decond.tables import check_output, read_table, write_table
+from decond.cli.simulators import read_observation, simulator_named
+from decond.tables import check_output, write_table
 
 if TYPE_CHECKING:
     from decond.lfi import Method, Posterior, Prior, diagnostics
     from decond.reports import Report
 
 __all__ = ["command"]
+
+DIAGNOSE = "--diagnose checks it (a minute or more)."
 
 
 class MethodName(StrEnum):
@@ -57,7 +58,7 @@ def command(
         typer.Option(
             metavar="FILE",
             help="The observation: a table with one row of summaries, in the order in which the simulator returns "
-            "them. The names in its header are used in messages.",
+            "them. If it returns names too (a dict, a Series), the header has to have the same, in any order.",
         ),
     ],
     simulations: Annotated[
@@ -114,11 +115,17 @@ def command(
 
     With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
 
-    The prior is a TOML file:
+    The prior is a TOML file with one table for each parameter. Distributions have the names and the arguments of
+    scipy.stats; uniform and loguniform take low and high:
 
         \[rate]
         distribution = "gamma"
         a = 2.0
+
+        \[delay]
+        distribution = "uniform"
+        low = 0.0
+        high = 5.0
     """
     with wrong_input("Ask for fewer --simulations."), stdout_for_json(json):
         files = _check_files(output, report, [prior, observed, store])
@@ -179,6 +186,8 @@ class Outcome(NamedTuple):
     read: tuple[str, ...]
     """How the observation was read."""
     files: Files
+    hint: str = ""
+    """What would tell more."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the results for machines; what was not asked for is left out."""
@@ -195,7 +204,7 @@ class Outcome(NamedTuple):
         """Print the results for people."""
         console.print(_as_table(self.posterior))
         judged = f"Verdict: {self.verdict}" if self.diagnosis is None else _for_readers(str(self.diagnosis))
-        for sentence in judged.splitlines():
+        for sentence in [*judged.splitlines(), *([self.hint] if self.hint else [])]:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         for note in self.read:
             errors.print(note, markup=False, highlight=False, soft_wrap=True)
@@ -213,11 +222,12 @@ def _run(task: Task, files: Files, diagnose: bool, command_line: str) -> Outcome
         posterior.plot().save(files.picture, dpi=120)
         diagnosis = _diagnosed(task, posterior) if diagnose else None
     notes = list(dict.fromkeys(_for_readers(str(warning.message)) for warning in caught))
+    hint = DIAGNOSE if diagnosis is None and not task.method.runs_simulator else ""
     if files.report is None:
-        return Outcome(posterior, diagnosis, _verdict(task, posterior, diagnosis), notes, task.read, files)
+        return Outcome(posterior, diagnosis, _verdict(task, posterior, diagnosis), notes, task.read, files, hint)
     page = _report(task, posterior, diagnosis, notes, command_line)
     page.write(files.report)
-    return Outcome(posterior, diagnosis, page.verdict, notes, task.read, files)
+    return Outcome(posterior, diagnosis, page.verdict, notes, task.read, files, hint)
 
 
 def _for_readers(text: str) -> str:
@@ -287,11 +297,11 @@ def _diagnosed(task: Task, posterior: "Posterior") -> "diagnostics.Report":
 
 def _verdict(task: Task, posterior: "Posterior", diagnosis: "diagnostics.Report | None") -> str:
     """Return the verdict that a report would have."""
-    from decond.checks import as_row
     from decond.reports.checks import verdict
-    from decond.reports.inference_checks import NOTHING_WRONG, posterior_checks
+    from decond.reports.inference_checks import NOTHING_WRONG, observed_row, posterior_checks
 
-    return verdict(posterior_checks(posterior, as_row(task.observed, "observed"), diagnosis), NOTHING_WRONG)[1]
+    checks = posterior_checks(posterior, observed_row(posterior, task.observed), diagnosis)
+    return verdict(checks, NOTHING_WRONG)[1]
 
 
 def _report(
@@ -306,7 +316,6 @@ def _report(
     return inference_report(
         posterior,
         task.observed,
-        summaries=list(task.observed),
         diagnosis=diagnosis,
         warnings=notes,
         notes=task.read,
@@ -314,42 +323,6 @@ def _report(
         seed=task.seed,
         command=command_line,
     )
-
-
-def simulator_named(name: str) -> Callable[..., Any]:
-    """Return the function that module:function names."""
-    module_name, colon, function_name = name.partition(":")
-    if not colon or not module_name or not function_name:
-        raise ValueError(f"the simulator is {name!r}; name it as module:function, for example epidemic:simulate.")
-    if module_name.endswith(".py"):
-        raise ValueError(
-            f"the simulator is {name!r}; name the module without .py: {module_name[:-3]}:{function_name}"
-        )
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name.partition(".")[0]:
-            raise ValueError(f"{module_name} imports {error.name}, which is not installed.") from None
-        raise ValueError(f"there is no module {module_name!r} in this folder or among installed packages.") from None
-    except Exception as error:
-        raise ValueError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
-    found = getattr(module, function_name, None)
-    if not callable(found):
-        functions = ", ".join(sorted(key for key, value in vars(module).items() if callable(value) and key[0] != "_"))
-        raise ValueError(f"{module_name} has no function {function_name!r}. It has: {functions or 'none'}.")
-    return found
-
-
-def read_observation(path: Path) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the values of an observation by name, and notes on how its table was read."""
-    table = read_table(path)
-    names = [str(name) for name in table.frame.columns]
-    rows = table.numbers(names).to_numpy()
-    if len(rows) != 1:
-        raise ValueError(f"{path} has {len(rows)} rows; an observation is one row of summaries under a header.")
-    return dict(zip(names, rows[0].tolist(), strict=True)), table.notes
 
 
 def _as_table(posterior: "Posterior") -> Table:

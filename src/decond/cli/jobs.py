@@ -29,8 +29,10 @@ SHOWN = 5000
 """Rows of a table on disk that the picture is drawn from."""
 
 
-QUICK, QUICK_SPARSE = 400_000, 100_000
-"""Rows times targets, and rows of a sparse model, up to which a fit is judged in about three seconds."""
+QUICK, QUICK_GROUPS, QUICK_SPARSE = 400_000, 800_000, 100_000
+"""Rows times targets of pairs and of groups, and rows of a sparse model, that are judged in some seconds. With groups
+that is about a fifth of the time of a fit from a single start.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,10 @@ class Job:
     def is_judged_quickly(self) -> bool:
         """Whether checks of the fitted model take only some seconds."""
         assert self.x is not None
-        targets = next((self.data[name] for name in ("z_groups", "z_task") if name in self.data), None)
-        return len(self.x) <= QUICK_SPARSE if targets is None else len(self.x) * len(targets) <= QUICK
+        for name, most in (("z_groups", QUICK_GROUPS), ("z_task", QUICK)):
+            if name in self.data:
+                return len(self.x) * len(self.data[name]) <= most
+        return len(self.x) <= QUICK_SPARSE
 
     def shown_data(self) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments of `fit` for a report, of a table on disk the rows to draw, and notes about them."""
@@ -210,6 +214,8 @@ def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
     estimator = TaskTransformedGP(**request.parameters())
     notes, warnings = _about_rows(found, pairs, task)
     warnings += [*_few(len(z)), *_like_labels(found.y)]
+    if found.remarks and len(request.y) == 1:
+        notes += _like_groups(found.y.iloc[:, 0][found.used], found.y_task.iloc[:, 0][found.used_task])
     return Job(request, f"{len(x)} pairs and {len(z)} task rows", estimator, data, x, None, notes, warnings)
 
 
@@ -254,6 +260,15 @@ def _like_labels(y: "pd.DataFrame") -> list[str]:
         f"{y.columns[0]!r} looks like a label ({seen}) and is taken as a number. "
         "If it is a name, add --labels; if z is the mean of its rows, --aggregate."
     ]
+
+
+def _like_groups(y: "pd.Series", y_task: "pd.Series") -> list[str]:
+    """Return a note if dates look like groups: one target for each, and several rows."""
+    counts = y.value_counts()
+    if y_task.duplicated().any() or counts.median() < 2:
+        return []
+    seen = f"{y.name!r} has one target for each date, and about {counts.median():.0f} rows"
+    return [f"{seen}: if the target is the mean over these rows, add --aggregate."]
 
 
 def _sparse(request: Request, table: Table) -> Job:

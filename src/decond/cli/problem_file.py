@@ -21,20 +21,31 @@ observed = "observed.csv"       # or [0.59, 0.6]
 distribution = "gamma"
 a = 2.0"""
 
+TABLES_EXAMPLE = """\
+[problem]
+pairs = "hours.csv"
+task = "days.csv"
+x = ["wind"]
+mediator = ["day"]
+target = "power\""""
+
+PRIOR_EXAMPLE = EXAMPLE[EXAMPLE.index("[prior") :]
+
 SIMULATORS = ("exponential_gamma", "gaussian_linear_uniform", "lotka_volterra", "sir", "two_moons")
 TABLES = ("latent_function", "wind")
 BUILT_IN = (*SIMULATORS, *TABLES)
 """Problems that come with decond."""
 
-WHOLE, SEVERAL, TEXT, TEXTS, FLAG, TRUTHS = (
+WHOLE, SEVERAL, TEXT, TEXTS, NAMES, FLAG, TRUTHS = (
     "a whole number of at least 1",
     "how many seeds, or a list of different whole numbers",
     "text",
     "a list of names",
+    'a list of names, or "all"',
     "true or false",
     "a table of numbers, such as {rate = 2.0}",
 )
-COMMON = {"methods": TEXTS, "seeds": SEVERAL}
+COMMON = {"methods": NAMES, "seeds": SEVERAL}
 OF_SIMULATOR = {
     **COMMON,
     "simulator": TEXT,
@@ -58,7 +69,8 @@ OF_TABLES = {
     "truth": TEXT,
     "folds": WHOLE,
 }
-OF_BUILT_IN = {**COMMON, "problem": TEXT, "simulations": WHOLE, "rounds": WHOLE, "folds": WHOLE}
+OF_BUILT_IN_SIMULATOR = {**COMMON, "problem": TEXT, "simulations": WHOLE, "rounds": WHOLE}
+OF_BUILT_IN_TABLES = {**COMMON, "problem": TEXT, "folds": WHOLE}
 """What each kind of problem may say, and of what kind it is."""
 
 
@@ -153,15 +165,17 @@ class _Reader:
 
     def task(self) -> Task:
         if "problem" in self.settings:
-            self._check(OF_BUILT_IN, ())
-            return _built_in(self.settings["problem"], self._options(), str(self.path))
+            name = self.settings["problem"]
+            _check_name(name, f"{self.path}: ")
+            self._check(OF_BUILT_IN_TABLES if name in TABLES else OF_BUILT_IN_SIMULATOR, (), "")
+            return _built_in(name, self._options())
         if "pairs" in self.settings or "task" in self.settings:
-            self._check(OF_TABLES, ("pairs", "task", "x", "mediator", "target"))
+            self._check(OF_TABLES, ("pairs", "task", "x", "mediator", "target"), TABLES_EXAMPLE)
             return self._of_tables()
-        self._check(OF_SIMULATOR, ("simulator", "observed"))
+        self._check(OF_SIMULATOR, ("simulator", "observed"), EXAMPLE)
         return self._of_simulator()
 
-    def _check(self, known: Mapping[str, str], needed: tuple[str, ...]) -> None:
+    def _check(self, known: Mapping[str, str], needed: tuple[str, ...], example: str) -> None:
         """Raise unless every key is known and of its kind, and none is missing."""
         for key, value in self.settings.items():
             if key not in known:
@@ -172,7 +186,7 @@ class _Reader:
                 raise ValueError(f"{self.path}: {key} is {value!r}; give {known[key]}.")
         missing = [key for key in needed if key not in self.settings]
         if missing:
-            raise ValueError(f"{self.path} lacks {missing[0]!r} below [problem]. A problem looks like:\n{EXAMPLE}")
+            raise ValueError(f"{self.path} lacks {missing[0]!r} below [problem]. A problem looks like:\n{example}")
 
     def _options(self) -> dict[str, Any]:
         """Return the settings that arguments of `compare` are called by."""
@@ -184,7 +198,7 @@ class _Reader:
         return self.path.parent / str(self.settings[key])
 
     def _of_simulator(self) -> Task:
-        from decond.cli.infer import read_observation, simulator_named
+        from decond.cli.simulators import read_observation, simulator_named
 
         folder = str(self.path.parent.resolve())
         if folder not in sys.path:
@@ -212,8 +226,14 @@ class _Reader:
             raise ValueError(f"{self.path} has a prior as a file and as tables [prior.NAME]; leave one of them out.")
         if "prior" in self.settings:
             return read_prior(self._file("prior")), [self._file("prior")]
-        if not isinstance(self.prior, dict):
+        if not isinstance(self.prior, dict) or not self.prior:
             raise ValueError(f"{self.path} has no prior. Give tables [prior.NAME], or prior = FILE:\n{EXAMPLE}")
+        odd = [name for name, table in self.prior.items() if not isinstance(table, dict)]
+        if odd:
+            raise ValueError(
+                f"{self.path}: {odd[0]!r} in [prior] is no table. Give each parameter one, [prior.NAME], such as:\n"
+                f"{PRIOR_EXAMPLE}"
+            )
         return prior_of(self.prior, self.path), []
 
     def _true_parameters(self, names: tuple[str, ...]) -> list[float]:
@@ -261,32 +281,41 @@ def _truth(path: Path, x: list[str], target: str) -> tuple[Any, Any]:
 
 def _fits(value: Any, kind: str) -> bool:
     """Tell whether a value of a TOML file is of a kind."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    whole = isinstance(value, int) and number
-    numbers = isinstance(value, list) and bool(value) and all(isinstance(item, int | float) for item in value)
+    whole = isinstance(value, int) and _is_number(value)
+    texts = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+    numbers = isinstance(value, list) and bool(value) and all(map(_is_number, value))
     fits: dict[str, Callable[[], bool]] = {
         WHOLE: lambda: whole and value >= 1,
         SEVERAL: lambda: (whole and value >= 1) or (numbers and all(isinstance(item, int) for item in value)),
         TEXT: lambda: isinstance(value, str),
-        TEXTS: lambda: isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value),
+        TEXTS: lambda: texts,
+        NAMES: lambda: texts or value == "all",
         FLAG: lambda: isinstance(value, bool),
-        TRUTHS: lambda: isinstance(value, dict) and all(isinstance(item, int | float) for item in value.values()),
+        TRUTHS: lambda: isinstance(value, dict) and all(map(_is_number, value.values())),
     }
     return fits[kind]() if kind in fits else isinstance(value, str) or numbers
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # ---- what comes with decond ----------------------------------------------------------------------------------
 
 
-def _built_in(name: str, options: dict[str, Any], source: str = "") -> Task:
+def _check_name(name: Any, source: str) -> None:
+    """Raise if no problem has this name."""
+    if name not in BUILT_IN:
+        near = difflib.get_close_matches(str(name), BUILT_IN, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"{source}there is no problem {name!r}{hint} Choose from {', '.join(BUILT_IN)}.")
+
+
+def _built_in(name: str, options: dict[str, Any]) -> Task:
     if name in SIMULATORS:
         from decond import problems
 
         return Task(name, False, {**options, "simulator": getattr(problems, name)()})
-    if name not in TABLES:
-        near = difflib.get_close_matches(name, BUILT_IN, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"{source}: there is no problem {name!r}{hint} Choose from {', '.join(BUILT_IN)}.")
     if "methods" in options:
         options["models"] = options.pop("methods")
     return Task(name, True, {**options, **(_wind() if name == "wind" else _latent_function())})

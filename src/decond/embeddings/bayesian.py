@@ -24,13 +24,19 @@ BLOCK_ENTRIES = 4_000_000
 """Kernel values that are held at a time while rows are averaged (32 MB)."""
 
 AMPLITUDES = np.exp(np.linspace(-10.0, 5.0, 121))
-"""Standard deviations of the prior on the embedding, among which the evidence chooses; features are at most one."""
+"""Prior deviations of the embedding, root mean square over the points, among which the evidence chooses."""
 
 SMALLEST_NOISE = 1e-6
 """Standard deviation that a feature has at least, where all rows are equal."""
 
+SMALLEST_PRIOR = 1e-150
+"""What the mean of r over the points is at least; amplitudes that make up for less overflow."""
+
+LARGEST_AMPLITUDE = 3.0
+"""Prior deviation at the center of ν above which a narrow ν is warned of; embeddings are at most one."""
+
 EQUAL_WEIGHTS = 1e-2
-"""How much weights on points are held to equal ones; it moves the embedding by about 1 % of its error bars."""
+"""How much weights on points are held to equal ones; otherwise those of wide kernels are large, of either sign."""
 
 
 class BayesianMeanEmbedding:
@@ -40,6 +46,10 @@ class BayesianMeanEmbedding:
     variance τ²/n. The posterior mean shrinks that average. τ² is the mean variance of the features, s² has the
     largest evidence. Bands do not rest on τ²: they are the mean square error of the posterior mean, as an estimator
     that is linear in the sample, under the prior and the features' own sampling covariance.
+
+    Shrinking gains little, and with many columns it harms: over 20 samples of 300 rows of a standard normal, the
+    error at fresh rows relative to μ is 0.06 with one column, as of the plain average (`MeanEmbedding`), 0.17 against
+    0.18 with four, and 0.58 against 0.30 with eight, where bands are too wide (benchmark `mean_embedding`).
 
     `kernel` starts the search for lengthscales, one for each column unless it has only one. `objective` says what is
     maximal, with a prior about the median distance: "predictive", the density that the other rows' embedding gives to
@@ -80,6 +90,8 @@ class BayesianMeanEmbedding:
         self.spread = EmbeddingPrior(spread=spread).spread
         self.feature_noise = as_number(feature_noise, "feature_noise", minimum=0.0, strict=True)
         self.n_anchors, self.max_points = as_count(n_anchors, "n_anchors"), as_count(max_points, "max_points")
+        if self.max_points < 2:
+            raise ValueError("max_points is 1; at least 2 are needed, one row tells nothing about a lengthscale.")
         self.seed = seed
 
     def fit(self, x: Any) -> Self:
@@ -125,6 +137,10 @@ class BayesianMeanEmbedding:
 
         It is a sum of r(x_j, ·), which is no finite sum of k(x_j, ·), so the weights w are those with the smallest
         ‖Σ_j w_j k(x_j, ·) - mean‖² + ε Σ_j (w_j - 1/m)²: near the mean, and equal where that leaves a choice.
+
+        Between points that are far apart no weights reach the mean, however small ε is: for 300 rows of a standard
+        normal, the largest difference at fresh rows is 0.02 error bars with one column, 0.7 with four and 1.3 with
+        eight, where weights sum to 0.7 and are nearer to μ (error 0.28) than the posterior mean is (0.58).
         """
         gram = fitted(self, "kernel_").gram(self.points_, self.points_)
         equal = np.full(len(gram), 1.0 / len(gram))
@@ -198,8 +214,19 @@ class BayesianMeanEmbedding:
         self._covariance = self._prior.covariance(self.points_, self.points_)
         values, self._vectors = eigh(self._covariance)
         values = np.maximum(values, 0.0)
+        if values.mean() < SMALLEST_PRIOR:
+            raise ValueError(
+                f"spread is {self.spread}, so narrow about the mean of x that the prior is zero at all rows. Widen "
+                "it, or give None for a flat ν."
+            )
         rotated = self._vectors.T @ observed
         self.amplitude_ = _amplitude(values, rotated, self.noise_**2 / self._n)
+        if self.spread is not None and self.amplitude_ > LARGEST_AMPLITUDE:
+            warn(
+                f"spread is {self.spread}, so narrow that the prior expects an embedding of {self.amplitude_:.3g} at "
+                "the mean of x, but none is above one. Do not trust predictions: widen it, or give None, a flat ν.",
+                UserWarning,
+            )
         self._variances = self.amplitude_**2 * values + self.noise_**2 / self._n
         self.weights_: np.ndarray = frozen(self.amplitude_**2 * (self._vectors @ (rotated / self._variances)))
 
@@ -217,7 +244,8 @@ def _moments(kernel: RBF, points: np.ndarray, rows: np.ndarray) -> tuple[np.ndar
 
 
 def _amplitude(values: np.ndarray, rotated: np.ndarray, noise: float) -> float:
-    """Return the s of `AMPLITUDES` with the largest evidence N(average; 0, s²R + noise I), from R's spectrum."""
-    variances = AMPLITUDES[:, None] ** 2 * values + noise
+    """Return the s with the largest evidence N(average; 0, s²R + noise I), from R's spectrum."""
+    amplitudes = AMPLITUDES / np.sqrt(values.mean())
+    variances = amplitudes[:, None] ** 2 * values + noise
     evidence = -0.5 * (rotated**2 / variances + np.log(variances)).sum(axis=1)
-    return float(AMPLITUDES[np.argmax(evidence)])
+    return float(amplitudes[np.argmax(evidence)])

@@ -1,7 +1,8 @@
 """The Gaussian-process prior on an embedding: its covariance r(a, b) = ∫ k(a, u) k(u, b) ν(du) for the RBF kernel.
 
-Functions with this covariance lie in the space of k, where embeddings live; those with covariance k do not
-(Flaxman, Sejdinovic, Cunningham & Filippi 2016).
+Functions g with this covariance have E‖g‖² = ∫ k(u, u) ν(du) in the space of k, where embeddings live: if ν is finite
+they lie in it (Flaxman, Sejdinovic, Cunningham & Filippi 2016). Those with covariance k do not, and neither do those
+of a flat ν, for which the integral is infinite; but their posterior mean does, as a finite sum of r(x, ·).
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ class EmbeddingPrior(Parametrized):
     """Covariance r of an embedding under RBF(lengthscale), a product over columns.
 
     Without `spread`, ν is flat and r is scaled to one at equal points: a Gaussian of √2 lengthscales. With `spread`,
-    ν is normal with these standard deviations about `center`, so that an embedding is near zero far from there.
+    ν is normal with these standard deviations about `center`, so that an embedding is near zero far from there, and r
+    is scaled to one at the center: a large spread is a flat ν.
 
     >>> EmbeddingPrior(1.0).covariance(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[1.    , 0.3679]])
@@ -64,8 +66,7 @@ def _log_covariance(left: Any, right: Any, scale: float, spread: float | None) -
     apart = -((left - right) ** 2) / (4.0 * scale**2)
     if spread is None:
         return apart
-    total = scale**2 + 2.0 * spread**2
-    return apart + 0.5 * np.log(scale**2 / total) - (0.5 * (left + right)) ** 2 / total
+    return apart - (0.5 * (left + right) / np.hypot(scale, np.sqrt(2.0) * spread)) ** 2
 
 
 def _log_covariance_slope(left: Any, right: Any, scale: float, spread: float | None) -> Any:
@@ -73,5 +74,5 @@ def _log_covariance_slope(left: Any, right: Any, scale: float, spread: float | N
     apart = (left - right) ** 2 / (2.0 * scale**2)
     if spread is None:
         return apart
-    total = scale**2 + 2.0 * spread**2
-    return apart + 1.0 - scale**2 / total + 2.0 * scale**2 * (0.5 * (left + right)) ** 2 / total**2
+    total = np.hypot(scale, np.sqrt(2.0) * spread)
+    return apart + 2.0 * (scale / total) ** 2 * (0.5 * (left + right) / total) ** 2

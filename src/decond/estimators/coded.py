@@ -9,7 +9,10 @@ from decond.estimators.groups import shared_groups
 from decond.features import RandomFourier
 from decond.kernels import RBF, median_heuristic
 
-__all__ = ["CodedMediator", "Features", "coded", "fourier", "typical_distance"]
+__all__ = ["CodedMediator", "Features", "Indicators", "coded", "fourier", "typical_distance"]
+
+ENOUGH = 15
+"""Rows of a label that a sample does not go below for the sake of more labels: fewer make their mean too noisy."""
 
 
 class Features(Protocol):
@@ -80,15 +83,17 @@ class CodedMediator(NamedTuple):
         return CodedMediator(self.pairs[pairs], self.task[task], self.n_labels)
 
     def sample(self, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of some pairs and task rows, about `most` of each; of labels only, all rows of some."""
+        """Return the numbers of some pairs and task rows, at most so many of each.
+
+        Of labels only, as many labels as leave `ENOUGH` rows to each, and about as many rows of one as of another.
+        """
         if not self.only_labels:
             return rng.permutation(len(self.pairs))[:most], rng.permutation(len(self.task))[:most]
-        order = rng.permutation(self.n_labels)
-        codes = [rows[:, -1].astype(int) for rows in (self.pairs, self.task)]
-        counts = [np.bincount(table, minlength=self.n_labels)[order] for table in codes]
-        fitting = np.max(np.cumsum(counts, axis=1), axis=0) <= most
-        taken = order[: max(2, int(fitting.sum()))]
-        return np.flatnonzero(np.isin(codes[0], taken)), np.flatnonzero(np.isin(codes[1], taken))
+        order, tables = rng.permutation(self.n_labels), (self.pairs, self.task)
+        counts = [np.bincount(rows[:, -1].astype(int), minlength=self.n_labels)[order] for rows in tables]
+        fitting = np.max(np.cumsum(np.minimum(counts, ENOUGH), axis=1), axis=0) <= most
+        pairs, task = (_some_of_each(rows, order[fitting], most, rng) for rows in tables)
+        return pairs, task
 
     def recoded(self) -> "CodedMediator":
         """Return the same with codes of only those labels that there are."""
@@ -118,13 +123,17 @@ def coded(y: np.ndarray, y_task: np.ndarray, z: np.ndarray) -> tuple[CodedMediat
         return CodedMediator(y, y_task, 0), *everything
     numbers = numeric_columns(y)
     shared = shared_groups(y[:, labels], y_task[:, labels], z, least=1 if numbers else 2)
-    codes: dict[Any, int] = {}
+    tables = ((y, shared.rows, shared.group), (y_task, shared.task, shared.task_group))
     pairs, task = (
-        np.column_stack([rows[:, numbers].astype(np.float64), _codes(rows[:, labels], codes)])
-        for rows in (y[shared.rows], y_task[shared.task])
+        np.column_stack([rows[kept][:, numbers].astype(np.float64), codes]) for rows, kept, codes in tables
     )
-    return CodedMediator(pairs, task, len(codes)), shared.rows, shared.task
+    return CodedMediator(pairs, task, len(shared.counts)), shared.rows, shared.task
 
 
-def _codes(labels: np.ndarray, codes: dict[Any, int]) -> np.ndarray:
-    return np.array([codes.setdefault(tuple(row), len(codes)) for row in labels], dtype=np.float64)
+def _some_of_each(rows: np.ndarray, labels: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return so many rows: first one of each label, at random, then a second of each that has one, and so on."""
+    shuffled = rng.permutation(np.flatnonzero(np.isin(rows[:, -1], labels)))
+    by_label = shuffled[np.argsort(rows[shuffled, -1], kind="stable")]
+    _, begins, counts = np.unique(rows[by_label, -1], return_index=True, return_counts=True)
+    turn = np.arange(len(by_label)) - np.repeat(begins, counts)
+    return by_label[np.argsort(turn, kind="stable")[:most]]

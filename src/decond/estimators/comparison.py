@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from decond.checks import as_count, as_rows, as_targets
+from decond.checks import as_count, as_rows, as_targets, column_names
 from decond.comparison import Comparison, averaged, checked_seeds, running_bar, said
 from decond.estimators.held_out import HeldOut
 from decond.estimators.linked import linked_mediators
@@ -111,6 +111,8 @@ class Tables(NamedTuple):
     z: np.ndarray
     x_rows: np.ndarray
     mediators: tuple[np.ndarray, np.ndarray]
+    given: Any
+    """x as it was given."""
 
     @classmethod
     def checked(cls, x: Any, y: Any, y_task: Any, z_task: Any) -> "Tables":
@@ -124,7 +126,7 @@ class Tables(NamedTuple):
             raise ValueError(f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn.")
         names = ["x"] if rows.shape[1] == 1 else [f"x{j + 1}" for j in range(rows.shape[1])]
         frame = x if isinstance(x, pd.DataFrame) else pd.DataFrame(rows, columns=names).infer_objects()
-        return cls(frame, y, y_task, z, rows, mediators)
+        return cls(frame, y, y_task, z, rows, mediators, x)
 
 
 class Truth(NamedTuple):
@@ -154,7 +156,7 @@ def _truth(tables: Tables, truth: Any) -> Truth:
         values = np.asarray(truth(tables.x_rows), dtype=np.float64).reshape(-1)
         rows: pd.DataFrame = tables.x
     elif isinstance(truth, tuple | list) and len(truth) == 2:
-        given = as_rows(truth[0], "the x of truth", labels=True)
+        given = as_rows(_in_order(tables, truth[0]), "the x of truth", labels=True)
         if given.shape[1] != tables.x_rows.shape[1]:
             raise ValueError(f"the x of truth has {given.shape[1]} column(s), but x has {tables.x_rows.shape[1]}.")
         rows = pd.DataFrame(given, columns=list(tables.x.columns)).infer_objects()
@@ -166,11 +168,26 @@ def _truth(tables: Tables, truth: Any) -> Truth:
     return Truth(rows, values, truth if callable(truth) else None)
 
 
+def _in_order(tables: Tables, x: Any) -> Any:
+    """Return rows of x with the columns in the order of the pairs, where both have names; raise if one is missing."""
+    ours, theirs = column_names(tables.given), column_names(x)
+    if ours is None or theirs is None:
+        return x
+    missing = [name for name in ours if name not in theirs]
+    if missing:
+        raise ValueError(
+            f"the x of truth has no column {missing[0]!r}, which x has; it has {', '.join(map(str, theirs))}. Give "
+            "the columns of x."
+        )
+    return x[ours]
+
+
 def chosen_models(models: Any) -> dict[str, Any]:
     """Return estimators, or their names, by label; raise if a name is unknown."""
-    if isinstance(models, str):
-        models = list(MODELS) if models == "all" else [models]
-    chosen = dict(models) if isinstance(models, Mapping) else {name: name for name in models}
+    if not isinstance(models, Mapping):
+        names = [models] if isinstance(models, str) else list(models)
+        models = {name: name for name in (MODELS if names == ["all"] else names)}
+    chosen = dict(models)
     if not chosen:
         raise ValueError('models is empty; name some, or say "all".')
     for label, model in chosen.items():
@@ -206,7 +223,7 @@ class Run(NamedTuple):
 
 
 def _run(label: str, model: Any, tables: Tables, known: Truth | None, judged: HeldOut | None, seed: int) -> Run:
-    """Fit one estimator and judge it; whatever it raises is the reason why its row is empty."""
+    """Fit one estimator and judge it; whatever it raises is the reason why its row, or a part of it, is empty."""
     begin = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -215,14 +232,18 @@ def _run(label: str, model: Any, tables: Tables, known: Truth | None, judged: He
         row: dict[str, Any] = {"seconds": time.perf_counter() - begin}
         if known is not None:
             row |= _scores(model, known)
-        if judged is not None:
+    except Exception as error:  # one model may not take the others down; the error is kept
+        return Run(label, seed, None, {"notes": f"did not run: {error}"}, error)
+    notes, failed = [str(warning.message) for warning in caught], None
+    if judged is not None:
+        try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # said of the whole fit already
                 row |= dict(zip((HELD_OUT_ERROR, HELD_OUT_INSIDE), judged.scores(model, tables, seed), strict=True))
-    except Exception as error:  # one model may not take the others down; the error is kept
-        return Run(label, seed, None, {"notes": f"did not run: {error}"}, error)
-    row["notes"] = said(str(warning.message) for warning in caught)
-    return Run(label, seed, model, row)
+        except Exception as error:  # the model itself is there; only this is not known of it
+            failed = error
+            notes.insert(0, f"held-out rows are not judged: {error}")
+    return Run(label, seed, model, {**row, "notes": said(notes)}, failed)
 
 
 def _scores(model: Any, known: Truth) -> dict[str, float]:

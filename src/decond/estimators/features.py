@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_count, as_number, as_rows, as_targets, check_choice, check_same_length
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
 from decond.estimators.base import MEANS, AnsweringRegressor
 from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
 from decond.estimators.linked import linked_mediators
@@ -267,7 +267,8 @@ class TaskTransformedFeatures(AnsweringRegressor):
     # ---- from rows to features, from sums to answers ----
 
     def _learner(self) -> FeatureLearner:
-        return FeatureLearner(**{name: getattr(self, name) for name in FeatureLearner._fields})
+        settings = {name: getattr(self, name) for name in FeatureLearner._fields}
+        return FeatureLearner(**{**settings, "seed": as_seed(self.seed)})
 
     def _learned(
         self, learner: FeatureLearner, sides: tuple[Side, Side], tables: Tables, seen: Seen, progress: Any

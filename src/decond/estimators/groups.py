@@ -18,6 +18,8 @@ class SharedGroups(NamedTuple):
     """Which task rows belong to one of them, as a mask."""
     group: np.ndarray
     """The group of each of these pairs, from 0."""
+    task_group: np.ndarray
+    """The group of each of these task rows."""
     means: np.ndarray
     """The mean target of every group."""
     counts: np.ndarray
@@ -37,7 +39,8 @@ def shared_groups(y: np.ndarray, y_task: np.ndarray, z: np.ndarray, least: int =
     _warn_of_strangers(rows, task_rows)
     counts = np.array([np.sum(task == code) for code in shared])
     means = np.array([z[task == code].mean(axis=0) for code in shared])
-    return SharedGroups(rows, task_rows, np.searchsorted(shared, pairs[rows]), means, counts)
+    group, task_group = (np.searchsorted(shared, codes) for codes in (pairs[rows], task[task_rows]))
+    return SharedGroups(rows, task_rows, group, task_group, means, counts)
 
 
 def _codes(y: np.ndarray, y_task: np.ndarray) -> np.ndarray:

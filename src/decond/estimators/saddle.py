@@ -14,16 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.estimators.coded import Features
+from decond.estimators.feature_rows import Covariance, FeatureRows
 from decond.linalg import add_to_diagonal, cholesky
 
-__all__ = ["Found", "Point", "Saddle", "density_ratio", "descend", "feature_rows", "solve"]
-
-KEPT = 2e7
-"""Numbers up to which the features of a table are kept; those of a larger one are computed anew in every pass."""
-
-BLOCK = 2000
-"""Rows that are summed at once."""
+__all__ = ["Found", "Point", "Saddle", "density_ratio", "descend", "solve"]
 
 LEAST_UPDATES = 10
 """Updates between two passes over all rows, at least."""
@@ -32,58 +26,12 @@ GAIN = 0.7
 """An epoch that leaves more than this share of the distance gained little."""
 
 
-class FeatureRows:
-    """The features of the rows of a table, kept if they are few."""
-
-    def __init__(self, features: Features, rows: np.ndarray) -> None:
-        self._features, self._rows = features, rows
-        self.width = features.transform(rows[:1]).shape[1]
-        self._kept = features.transform(rows) if len(rows) * self.width <= KEPT else None
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._rows)
-
-    def __getitem__(self, which: Any) -> np.ndarray:
-        """Return the features of some rows."""
-        if self._kept is not None:
-            return self._kept[which]
-        return np.asarray(self._features.transform(self._rows[which]))
-
-    def blocks(self) -> Iterator[slice]:
-        """Yield slices that together are all rows."""
-        return (slice(start, start + BLOCK) for start in range(0, len(self), BLOCK))
-
-    def second_moment(self) -> np.ndarray:
-        """Return E[ψψᵀ]."""
-        total = np.zeros((self.width, self.width))
-        for block in self.blocks():
-            features = self[block]
-            total += features.T @ features
-        return total / len(self)
-
-    def mean(self, weights: np.ndarray) -> np.ndarray:
-        """Return E[ψ weightᵀ] for a row of weights for each row."""
-        return sum((self[block].T @ weights[block] for block in self.blocks()), np.zeros(())) / len(self)
-
-    def values(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the linear functions with these coefficients at every row."""
-        return np.concatenate([self[block] @ coefficients for block in self.blocks()])
-
-
-def feature_rows(features: Features, rows: np.ndarray) -> FeatureRows:
-    """Return the features of a table."""
-    return FeatureRows(features, rows)
-
-
 def density_ratio(pairs: FeatureRows, task: FeatureRows, ridge: float) -> np.ndarray:
     """Return how much more frequent the y of each pair is among task rows: least squares in the features.
 
     Of indicators, with a ridge of nearly nothing, that is the ratio of the shares of the label.
     """
-    H = pairs.second_moment()
-    add_to_diagonal(H, ridge)
-    coefficients = cholesky(H, "the covariance of the mediator's features").solve(task.mean(np.ones((len(task), 1))))
+    coefficients = pairs.covariance(ridge).solve(task.mean(np.ones((len(task), 1))))
     ratio = np.maximum(pairs.values(coefficients)[:, 0], 0.0)
     return ratio / ratio.mean() if ratio.any() else np.ones(len(pairs))
 
@@ -125,7 +73,7 @@ class Saddle(NamedTuple):
 
     def cross_moment(self, rows: np.ndarray) -> np.ndarray:
         """Return C from some pairs."""
-        return (self.psi[rows] * self.ratio[rows, None]).T @ self.phi[rows] / len(rows)
+        return self.psi.some(rows).mean(self.ratio[rows, None] * self.phi[rows])
 
     def zero(self) -> Point:
         """Return f = 0 and u = 0."""
@@ -134,16 +82,14 @@ class Saddle(NamedTuple):
 
 
 class Curvature:
-    """How the saddle bends, from the covariance of all ψ(ỹ) and from C of some pairs: it sets the steps.
+    """How the saddle bends, from y, the covariance of all ψ(ỹ), and from C of some pairs: it sets the steps.
 
     P = (G + ηI)⁻¹ scales steps in v, Q = (CᵀPC + νI)⁻¹ those in w. If C is that of all pairs, one step of each from
     anywhere ends in the saddle point.
     """
 
-    def __init__(self, saddle: Saddle, rows: np.ndarray) -> None:
-        G = saddle.psi_task.second_moment()
-        add_to_diagonal(G, saddle.eta)
-        self.y = cholesky(G, "the covariance of the mediator's features")
+    def __init__(self, saddle: Saddle, y: Covariance, rows: np.ndarray) -> None:
+        self.y = y
         self.C = saddle.cross_moment(rows)
         half = self.y.half_solve(self.C)
         H = half.T @ half
@@ -158,23 +104,15 @@ class Curvature:
 
     def noise(self, saddle: Saddle, rows: np.ndarray, task_rows: np.ndarray) -> float:
         """Return how much single rows disagree about a step, relative to the step."""
-        phi = self.x.half_solve(np.ascontiguousarray(saddle.phi[rows].T)).T * saddle.ratio[rows, None]
-        psi, task = (
-            self.y.half_solve(np.ascontiguousarray(table[chosen].T)).T
-            for table, chosen in ((saddle.psi, rows), (saddle.psi_task, task_rows))
-        )
-        return _spread(phi, psi) + _spread(psi, phi) + _spread(task, task)
-
-
-def _spread(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest eigenvalue of E[|b|² a aᵀ]."""
-    weighted = a * np.linalg.norm(b, axis=1, keepdims=True)
-    return float(np.linalg.eigvalsh(weighted.T @ weighted)[-1]) / len(a)
+        phi, psi, task = saddle.phi.some(rows), saddle.psi.some(rows), saddle.psi_task.some(task_rows)
+        of_phi, of_psi = (table.norms(scale) * saddle.ratio[rows] for table, scale in ((phi, self.x), (psi, self.y)))
+        pairs = phi.spread(self.x, of_psi) + psi.spread(self.y, of_phi)
+        return pairs + task.spread(self.y, task.norms(self.y))
 
 
 def solve(saddle: Saddle) -> Point:
     """Return the saddle point in closed form: w = (CᵀPC + νI)⁻¹CᵀPb with P = (G + ηI)⁻¹."""
-    curvature = Curvature(saddle, np.arange(len(saddle.phi)))
+    curvature = Curvature(saddle, saddle.psi_task.covariance(saddle.eta), np.arange(len(saddle.phi)))
     return curvature.newton(saddle.gradient(saddle.zero()))
 
 
@@ -197,7 +135,8 @@ def descend(
     the later half of an epoch begins the next. Where an epoch gains little, twice as many pairs say how the saddle
     bends, or, if these are all pairs, steps are halved; one that leads away is undone.
     """
-    scaled = _scaled(saddle, sample, batch_size, rng)
+    y = saddle.psi_task.covariance(saddle.eta)
+    scaled = _scaled(saddle, y, sample, batch_size, rng)
     here = _leap(saddle, scaled, _Reached.at(saddle, scaled, saddle.zero()))
     epochs = 0
     while here.distance > tolerance and epochs < max_epochs:
@@ -207,7 +146,7 @@ def descend(
         here = there if there.distance < here.distance else here
         if little and sample < len(saddle.phi):
             sample *= 2
-            scaled = _scaled(saddle, sample, batch_size, rng)
+            scaled = _scaled(saddle, y, sample, batch_size, rng)
             here = _leap(saddle, scaled, _Reached.at(saddle, scaled, here.point))
         elif little:
             scaled = scaled._replace(step=0.5 * scaled.step)
@@ -239,10 +178,10 @@ class _Reached(NamedTuple):
         return cls(point, gradient, way, length if np.isfinite(length) else np.inf)
 
 
-def _scaled(saddle: Saddle, sample: int, batch_size: int, rng: np.random.Generator) -> _Scaled:
+def _scaled(saddle: Saddle, y: Covariance, sample: int, batch_size: int, rng: np.random.Generator) -> _Scaled:
     """Return how steps are scaled by a sample of so many rows; the noisier single rows are, the shorter."""
     pairs, task = (_some(len(table), sample, rng) for table in (saddle.phi, saddle.psi_task))
-    curvature = Curvature(saddle, pairs)
+    curvature = Curvature(saddle, y, pairs)
     doubt = max(0.0, 1.0 / batch_size - 1.0 / max(len(saddle.phi), len(saddle.psi_task)))
     return _Scaled(curvature, 1.0 / (1.0 + curvature.noise(saddle, pairs, task) * doubt), saddle.phi[pairs])
 
@@ -261,11 +200,11 @@ def _epoch(saddle: Saddle, scaled: _Scaled, start: _Reached, batch_size: int, rn
     batches = zip(*(_batches(len(t), batch_size, rng) for t in (saddle.phi, saddle.psi_task)), strict=True)
     moved, total = saddle.zero(), saddle.zero()
     for number, (pairs, task) in zip(range(updates), batches, strict=False):
-        phi, psi, psi_task = saddle.phi[pairs], saddle.psi[pairs], saddle.psi_task[task]
-        weight = saddle.ratio[pairs, None] / len(psi)
-        left = psi_task.T @ (psi_task @ moved.v) / len(psi_task) + saddle.eta * moved.v
-        v = moved.v + step * curvature.y.solve(gradient.v + psi.T @ (weight * (phi @ moved.w)) - left)
-        slope = gradient.w + phi.T @ (weight * (psi @ v)) + saddle.nu * moved.w
+        phi, psi, psi_task = saddle.phi.some(pairs), saddle.psi.some(pairs), saddle.psi_task.some(task)
+        weight = saddle.ratio[pairs, None]
+        left = psi_task.mean(psi_task.values(moved.v)) + saddle.eta * moved.v
+        v = moved.v + step * curvature.y.solve(gradient.v + psi.mean(weight * phi.values(moved.w)) - left)
+        slope = gradient.w + phi.mean(weight * psi.values(v)) + saddle.nu * moved.w
         moved = Point(moved.w - step * curvature.x.solve(slope), v)
         if number >= updates // 2:
             total = total.moved(1.0, moved)

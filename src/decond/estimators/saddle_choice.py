@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from decond.estimators.coded import CodedMediator, fourier, typical_distance
-from decond.estimators.saddle import density_ratio, feature_rows
-from decond.linalg import Factor, add_to_diagonal, cholesky
+from decond.estimators.feature_rows import Covariance, feature_rows
+from decond.estimators.saddle import density_ratio
 
 __all__ = ["Choice", "choose", "dual_ridge", "pair_weights"]
 
-SCALES_X = (0.2, 0.4, 0.8)
-SCALES_Y = (0.05, 0.1, 0.2, 0.4)
+SCALES_X = (0.2, 0.4, 0.8, 1.6, 3.2)
+SCALES_Y = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Lengthscales that are tried, relative to the median distance."""
 
-RIDGES = 10.0 ** np.arange(-4.0, 2.0)
+RIDGES = 10.0 ** np.arange(-4.0, 4.0)
 """Ridges ν that are tried, times the number of rows."""
 
 DUAL_RIDGE = 0.05
@@ -36,16 +36,18 @@ FINER = 2
 products of u and E[f | y] right, which vary faster than u. Even if y is distributed alike in both tables, that
 takes away most of what two samples of y differ by chance."""
 
-JUDGE = 0.1
+JUDGE, JUDGE_MOST = 0.1, 0.5
 JUDGE_RIDGE = 1e-2
-"""Lengthscale, relative to the median distance, and ridge of the functions u that judge."""
+"""Lengthscale, relative to the median distance, and ridge of the functions u that judge. In several columns there are
+too few rows to tell fine functions apart: a judge as fine as in one prefers a constant f to any other."""
 
 SPLITS = 4
 """How often the tables are halved; each half teaches once."""
 
 MOST_ROWS = 1000
-MOST_FEATURES = 100
-"""Rows of each table, and features, that the choice is made with at most."""
+MOST_FEATURES, MOST_FOR_LABELS = 100, 400
+"""Rows of each table, and features, that the choice is made with at most; of u more if there are many labels beside
+numbers."""
 
 
 class Choice(NamedTuple):
@@ -66,12 +68,12 @@ class Half(NamedTuple):
     """ρψ at all pairs, divided by their number."""
     mean: np.ndarray
     """E[ψ z] over the task rows that judge."""
-    factor: Factor
+    factor: Covariance
 
     def loss(self, f: np.ndarray) -> np.ndarray:
         """Return the objective for candidates f (ν, pairs, targets), summed over targets."""
-        r = np.einsum("iq,nit->nqt", self.psi, f) - self.mean
-        white = self.factor.half_solve(np.ascontiguousarray(r.transpose(1, 0, 2)).reshape(len(self.mean), -1))
+        r = np.moveaxis(self.psi.T @ f - self.mean, 0, 1)
+        white = self.factor.half_solve(np.ascontiguousarray(r).reshape(len(self.mean), -1))
         return 0.5 * (white**2).reshape(len(self.mean), len(f), -1).sum(axis=(0, 2))
 
 
@@ -98,11 +100,12 @@ def choose(
     pairs, task = mediator.sample(MOST_ROWS, rng)
     x, mediator, z = x[pairs], mediator.part(pairs, task).recoded(), z[task]
     count = min(n_features, MOST_FEATURES)
-    halves = list(_halves(mediator, z, scale_y, count, rng))
+    count_y = min(n_features, max(MOST_FEATURES, min(2 * mediator.n_labels, MOST_FOR_LABELS)))
+    halves = list(_halves(mediator, z, scale_y, count_y, rng))
     best = Choice(scale_x, scale_y, 0.0, np.inf)
     for factor_y in (None,) if scale_y is None else SCALES_Y:
         lengthscale_y = None if scale_y is None else factor_y * scale_y
-        taught = [_Taught(mediator, z, half, lengthscale_y, count, seed + 1) for half in halves]
+        taught = [_Taught(mediator, z, half, lengthscale_y, count_y, seed + 1) for half in halves]
         for factor_x in SCALES_X:
             phi = fourier(factor_x * scale_x, count, seed).transform(x)
             told = zip(taught, halves, strict=True)
@@ -129,9 +132,7 @@ class _Taught:
         psi, task = (feature_rows(features, rows) for rows in (part.pairs, part.task))
         self.half, self.rows = half, _rows(part)
         self.psi = psi[:] * pair_weights(part, lengthscale, n_features, seed)[:, None] / len(psi)
-        G = task.second_moment()
-        add_to_diagonal(G, dual_ridge(part))
-        self.factor = cholesky(G, "the covariance of the mediator's features")
+        self.factor = task.covariance(dual_ridge(part))
         self.white = self.factor.half_solve(task.mean(z[half.task]))
 
     def candidates(self, phi: np.ndarray, ridges: np.ndarray) -> np.ndarray:
@@ -147,7 +148,7 @@ def _halves(
     mediator: CodedMediator, z: np.ndarray, scale: np.ndarray | None, count: int, rng: np.random.Generator
 ) -> Iterator[Half]:
     """Yield what teaches and what judges."""
-    lengthscale = None if scale is None else JUDGE * scale
+    lengthscale = None if scale is None else _judge(len(scale), mediator.n_labels) * scale
     seed = int(rng.integers(2**31))
     features = mediator.features(lengthscale, count, seed)
     for _ in range(SPLITS):
@@ -156,10 +157,13 @@ def _halves(
             judges = mediator.part(slice(None), ~task)
             psi, psi_task = (feature_rows(features, rows) for rows in (judges.pairs, judges.task))
             ratio = pair_weights(judges, lengthscale, count, seed)
-            G = psi_task.second_moment()
-            add_to_diagonal(G, dual_ridge(judges) if mediator.only_labels else JUDGE_RIDGE)
-            factor = cholesky(G, "the covariance of the mediator's features")
+            factor = psi_task.covariance(dual_ridge(judges) if mediator.only_labels else JUDGE_RIDGE)
             yield Half(pairs, task, psi[:] * ratio[:, None] / len(psi), psi_task.mean(z[~task]), factor)
+
+
+def _judge(columns: int, n_labels: int) -> float:
+    """Return the lengthscale of what judges; labels beside numbers count as one column more."""
+    return min(JUDGE * (columns + (n_labels > 1)) ** 2, JUDGE_MOST)
 
 
 def _halved(mediator: CodedMediator, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

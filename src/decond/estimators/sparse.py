@@ -267,6 +267,7 @@ class SparseGP(AnsweringRegressor):
         return self
 
     def _range_seen(self) -> Any:
+        check_is_fitted(self)
         span = self._reading.span
         return None if span is None else np.array([span.low, span.high])
 

@@ -93,9 +93,10 @@ def _of_problem(
 
 def chosen_methods(methods: Any) -> dict[str, str | Method]:
     """Return methods, or their names, by label; raise if a name is unknown."""
-    if isinstance(methods, str):
-        methods = method_names() if methods == "all" else [methods]
-    chosen: dict[str, str | Method] = dict(methods) if isinstance(methods, Mapping) else {n: n for n in methods}
+    if not isinstance(methods, Mapping):
+        names = [methods] if isinstance(methods, str) else list(methods)
+        methods = {name: name for name in (method_names() if names == ["all"] else names)}
+    chosen: dict[str, str | Method] = dict(methods)
     if not chosen:
         raise ValueError('methods is empty; name some, or say "all".')
     known = method_names()

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from decond.checks import as_count
 from decond.comparison import Comparison, averaged, checked_seeds, running_bar, said
 from decond.lfi.compared import (
     Given,
@@ -17,13 +18,13 @@ from decond.lfi.compared import (
     given_problem,
     takes_raw,
 )
-from decond.lfi.inference import infer
+from decond.lfi.inference import _check_on_few, infer
 from decond.lfi.judging import Judge
 from decond.lfi.methods.base import Method, summarized_observation
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import simulate
+from decond.lfi.simulate import SimulationError, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore
 from decond.plotting import ComparisonDisplay, Rows
@@ -34,9 +35,6 @@ NEEDS_RAW = (
     "Left out: it compares raw data sets, and there are only summaries. Give a simulator and an observation of raw "
     "data, and summarize, which makes the summaries."
 )
-FIRST = 5
-"""Simulations that tell whether the observation is of their kind, before the others are run."""
-
 SHOWN_PARAMETERS = 4
 """Parameters whose intervals a picture shows at most."""
 
@@ -66,10 +64,11 @@ def compare(
     method would take alone: its own time, and its part of that of the shared simulations.
 
     **Accuracy**, where the true posterior is known: for one parameter the total variation between its density and
-    that of the method (0 is perfect, 1 is hopeless); for several the accuracy of a classifier that tells draws of
-    both apart (C2ST: 0.5 is perfect, 1 is hopeless). **Calibration**, where it is not: the share of held-out
-    simulations whose parameters lie in the 95 % interval of a posterior that was fitted without them, in one round on
-    draws of the prior. Methods that run the simulator themselves are not judged: they would have to do so for each.
+    that of the method, from draws (0 is perfect, but the exact posterior itself gets about 0.015; 1 is hopeless); for
+    several the accuracy of a classifier that tells draws of both apart (C2ST: 0.5 is perfect, 1 is hopeless).
+    **Calibration**, where it is not: the share of held-out simulations whose parameters lie in the 95 % interval of a
+    posterior that was fitted without them, in one round on draws of the prior, for the first seed only. Methods that
+    run the simulator themselves are not judged: they would have to do so for each.
 
     A method that fails, or whose extra is not installed, is a row with the reason among its notes.
 
@@ -81,8 +80,10 @@ def compare(
         n_simulations: How many simulations each method may use, all counted.
         seeds: Of simulations and methods: how many, or which. The table holds means over them.
         rounds: For methods that simulate in rounds.
-        reference: The true posterior: its log density at rows of parameters, up to a constant, or draws of it.
-        true_parameters: What the observation was made with; the table says how often 95 % intervals hold it.
+        reference: The true posterior: its log density at rows of parameters, up to a constant, or draws of it (at
+            least 200).
+        true_parameters: What the observation was made with, a row or a dict; the table says how often 95 % intervals
+            hold it.
         calibrate: Whether to judge calibration; by default where there is no reference.
         batched: Whether the simulator takes many rows at once.
         summarize: Turns what the simulator returns into summaries. Methods that compare raw data sets need it.
@@ -103,10 +104,10 @@ def compare(
     chosen = chosen_methods(methods)
     given = given.checked(raw=any(map(takes_raw, chosen.values())))
     budget = checked_budget(n_simulations, given.prior)
+    rounds, chosen_seeds = as_count(rounds, "rounds"), checked_seeds(seeds)
     judge = Judge.of(given.prior, given.reference, given.true_parameters, calibrate)
     options = {"batched": given.batched, "summarize": given.summarize, "n_jobs": n_jobs, "timeout": timeout}
     runs: list[Run] = []
-    chosen_seeds = checked_seeds(seeds)
     with TemporaryDirectory() as folder, running_bar(progress, len(chosen) * len(chosen_seeds)) as show:
         for seed in chosen_seeds:
             show("simulating", len(runs))
@@ -134,12 +135,19 @@ class Shared(NamedTuple):
     def simulated(cls, given: Given, budget: int, seed: int, options: dict[str, Any], path: Path) -> "Shared":
         """Run them, the first few alone, so that an observation of another kind is refused early."""
         begin = time.perf_counter()
-        with SimulationStore(path, given.prior) as store, warnings.catch_warnings():
+        seen = given.observed
+        if given.summarize is not None:
+            seen = summarized_observation(seen, given.summarize)
+        simulator, prior, like = given.simulator, given.prior, RejectionABC()
+        with SimulationStore(path, prior) as store, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # each method says what it makes of failures
-            for count in (min(FIRST, budget), budget):
-                run = {**options, "store": store, "progress": False}
-                sims = simulate(given.simulator, given.prior, count, seed=seed, round=0, **run)
-                _check_width(given, sims)
+            run = {**options, "store": store, "progress": False}
+            try:
+                _check_on_few(like, simulator, prior, seen, budget, seed, run)
+                sims = simulate(simulator, prior, budget, seed=seed, round=0, **run)
+            except SimulationError as error:
+                raise SimulationError(_without_store(str(error))) from None
+            like.check_observation(seen, sims)
         return cls(given, seed, options, path, sims, time.perf_counter() - begin)
 
     def cost_of(self, sims: Simulations | None) -> float:
@@ -160,10 +168,9 @@ class Shared(NamedTuple):
             copied.unlink()
 
 
-def _check_width(given: Given, sims: Simulations) -> None:
-    """Raise unless the observation has as many values as simulations have."""
-    seen = given.observed if given.summarize is None else summarized_observation(given.observed, given.summarize)
-    RejectionABC().check_observation(seen, sims)
+def _without_store(message: str) -> str:
+    """Leave out what is advised about the store, which is gone after a comparison."""
+    return message.split(" The store keeps failures", 1)[0]
 
 
 class Run(NamedTuple):
@@ -177,7 +184,7 @@ class Run(NamedTuple):
 
 
 def _run(label: str, method: str | Method, shared: Shared, rounds: int, judge: Judge, first: bool) -> Run:
-    """Run one method and judge it; whatever it raises is the reason why its row is empty."""
+    """Run one method and judge it; whatever it raises is the reason why its row, or a part of it, is empty."""
     begin = time.perf_counter()
     given = shared.given
     try:
@@ -198,16 +205,33 @@ def _run(label: str, method: str | Method, shared: Shared, rounds: int, judge: J
                 progress=False,
                 **shared.options,
             )
-            _ = posterior.samples
-            seconds = time.perf_counter() - begin + shared.cost_of(posterior.simulations)
-            row: dict[str, Any] = {**judge.scores(posterior), "seconds": seconds, **_counts(posterior)}
-            if first and judge.calibrates:
-                row |= judge.calibration(built(method, shared.seed), shared.sims, shared.seed)
+            row: dict[str, Any] = judge.intervals(posterior)
+            row["seconds"] = time.perf_counter() - begin + shared.cost_of(posterior.simulations)
     except Exception as error:  # one method may not take the others down; the error is kept
         return Run(label, shared.seed, None, {"notes": f"did not run: {error}"}, error)
-    notes = [row.pop("said", ""), *(str(warning.message) for warning in caught)]
-    row["notes"] = said(notes)
-    return Run(label, shared.seed, posterior, row)
+    parts = {"accuracy": lambda: judge.accuracy(posterior)}
+    if first and judge.calibrates:
+        parts["calibration"] = lambda: judge.calibration(built(method, shared.seed), shared.sims, shared.seed)
+    judged, failed, told = _judged(parts)
+    notes = [*told, *(str(warning.message) for warning in caught)]
+    return Run(label, shared.seed, posterior, {**judged, **row, **_counts(posterior), "notes": said(notes)}, failed)
+
+
+def _judged(
+    parts: Mapping[str, Callable[[], dict[str, Any]]],
+) -> tuple[dict[str, Any], Exception | None, list[str]]:
+    """Return what judging gives, the last error, and what there is to say; a part that fails leaves the others."""
+    row: dict[str, Any] = {}
+    failed, notes = None, []
+    for name, judged in parts.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of refits; said of the method itself already
+                row |= judged()
+        except Exception as error:  # the method has run; only this is not known of it
+            failed = error
+            notes.append(f"{name} is not judged: {error}")
+    return row, failed, [row.pop("said", ""), *notes]
 
 
 def _counts(posterior: Posterior) -> dict[str, int]:
@@ -250,7 +274,7 @@ def _panels(frame: Any, judge: Judge, prior: Prior) -> list[Rows]:
         truth = None if judge.true_parameters is None else float(judge.true_parameters[j])
         spans = dict(zip(frame.index, ends.to_numpy(), strict=True))
         panels.append(Rows(name, spans, truth, judge.exact_span(j), note=_meaning(judge) if j == 0 else ""))
-    for column, ideal in judge.shown:
+    for column, ideal, start in judge.shown:
         if column in frame and frame[column].notna().any():
-            panels.append(Rows(column, frame[column].to_dict(), ideal, start=judge.start))
+            panels.append(Rows(column, frame[column].to_dict(), ideal, start=start))
     return [*panels, Rows("seconds", frame["seconds"].to_dict(), log=True)]

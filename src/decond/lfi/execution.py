@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +25,16 @@ Simulator = Callable[..., Any]
 
 
 class Result(NamedTuple):
-    """What came of one simulation: summaries (s,), raw data if there are any, the reason if it failed, its time."""
+    """What came of one simulation: summaries (s,), raw data if there are any, the reason if it failed, its time.
+
+    `names` are those of the summaries, where the simulator returned a dict or a pandas Series or frame.
+    """
 
     x: np.ndarray | None
     raw: np.ndarray | None
     reason: str
     seconds: float
+    names: tuple[str, ...] | None = None
 
 
 def call(
@@ -43,9 +47,10 @@ def call(
         outputs = _split(output, len(theta)) if batched else [output]
     except (Exception, SystemExit) as error:
         return [Result(None, None, described(error), (time.perf_counter() - start) / len(theta))] * len(theta)
+    names = _names(output, batched) if summarize is None else None
     parts = [_digested(item, summarize) for item in outputs]
     seconds = (time.perf_counter() - start) / len(theta)
-    return [Result(*part, seconds) for part in parts]
+    return [Result(*part, seconds, names) for part in parts]
 
 
 def summarized(raw: np.ndarray, summarize: Simulator) -> tuple[np.ndarray | None, str]:
@@ -74,6 +79,15 @@ def _split(output: Any, n: int) -> list[Any]:
     return list(output)
 
 
+def _names(output: Any, batched: bool) -> tuple[str, ...] | None:
+    """Return the names of the summaries: keys of a dict, the index of a Series, the columns of a batch's frame."""
+    if isinstance(output, Mapping):
+        names = list(output)
+    else:
+        names = list(getattr(output, "columns" if batched else "index", [])) if hasattr(output, "to_numpy") else []
+    return tuple(names) if names and all(isinstance(name, str) for name in names) else None
+
+
 def _digested(output: Any, summarize: Simulator | None) -> tuple[np.ndarray | None, np.ndarray | None, str]:
     if summarize is None:
         x, reason = _as_summaries(output)
@@ -86,7 +100,7 @@ def _digested(output: Any, summarize: Simulator | None) -> tuple[np.ndarray | No
 
 
 def _as_summaries(output: Any) -> tuple[np.ndarray | None, str]:
-    x, reason = _as_numbers(output)
+    x, reason = _as_numbers(list(output.values()) if isinstance(output, Mapping) else output)
     if x is None:
         return None, reason
     if x.ndim > 1:

@@ -81,8 +81,8 @@ def infer(
     the simulator themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an
     interruption they start again from round 0. `timeout` holds, and what they ran is in the store as round "method".
 
-    The values of `observed` are in the order in which the simulator returns them. Names of a dict, a pandas Series or
-    a frame of one row are used in messages; they do not reorder anything.
+    The values of `observed` are in the order in which the simulator returns them. If both have names (a dict, or a
+    pandas Series; `observed` also a frame of one row), these have to be the same, and their order does not matter.
 
     >>> from scipy import stats
     >>> prior = Prior({"mean": stats.norm(0, 2)})

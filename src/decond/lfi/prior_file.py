@@ -10,7 +10,9 @@ from decond.lfi.prior import Prior
 
 __all__ = ["prior_of", "read_prior"]
 
-EXAMPLE = '[rate]\ndistribution = "gamma"\na = 2.0\nscale = 1.0'
+EXAMPLE = (
+    '[rate]\ndistribution = "gamma"\na = 2.0\nscale = 1.0\n\n[delay]\ndistribution = "uniform"\nlow = 0.0\nhigh = 5.0'
+)
 RANGES = ("uniform", "loguniform")
 USUAL = ("norm", "uniform", "gamma", "beta", "expon", "lognorm", "loguniform", "halfnorm", "truncnorm", "t")
 
@@ -25,7 +27,7 @@ def read_prior(path: Any) -> Prior:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "prior.toml"
     >>> _ = path.write_text(EXAMPLE)
     >>> read_prior(path)
-    Prior(rate in [0, inf])
+    Prior(rate in [0, inf], delay in [0, 5])
     """
     path = Path(path)
     if not path.is_file():

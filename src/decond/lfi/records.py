@@ -13,7 +13,7 @@ from decond.lfi.database import StoreError
 from decond.lfi.execution import NOT_FINITE, Result
 from decond.lfi.simulations import Simulations
 
-__all__ = ["Record", "array", "assembled", "blob", "finish", "insert", "parameters", "told"]
+__all__ = ["Record", "array", "assembled", "blob", "finish", "insert", "note_names", "parameters", "told"]
 
 
 class Record(NamedTuple):
@@ -30,7 +30,12 @@ class Record(NamedTuple):
     seconds: float | None
 
 
-def assembled(records: Sequence[Record], names: Sequence[str], width: int | None = None) -> Simulations:
+def assembled(
+    records: Sequence[Record],
+    names: Sequence[str],
+    width: int | None = None,
+    summary_names: Sequence[str] | None = None,
+) -> Simulations:
     """Return rows as arrays. The length of x is `width`, or that of most rows, whichever came first."""
     lengths = Counter(len(record.x) // 8 for record in records if record.done)
     s = width or (lengths.most_common(1)[0][0] if lengths else 1)
@@ -44,7 +49,8 @@ def assembled(records: Sequence[Record], names: Sequence[str], width: int | None
         elif record.done:
             reasons[i] = f"returned {len(record.x) // 8} values where {others} {s}"
     theta = parameters([record.theta for record in records], len(names))
-    return Simulations(theta, x, valid=valid, reasons=reasons, raw=_raw(records, valid), names=names)
+    of_x = summary_names if summary_names is not None and len(summary_names) == s else None
+    return Simulations(theta, x, valid, reasons, _raw(records, valid), names, of_x)
 
 
 def parameters(blobs: Sequence[bytes], dim: int) -> np.ndarray:
@@ -73,6 +79,13 @@ def finish(connection: sqlite3.Connection, where: str, which: tuple[Any, ...], r
         (status, x, raw, shape, result.reason, result.seconds, *which),
     )
     return changed.rowcount == 1
+
+
+def note_names(connection: sqlite3.Connection, results: Sequence[Result]) -> None:
+    """Note what the simulator calls its summaries, unless that is known already."""
+    names = next((result.names for result in results if result.names and not result.reason), None)
+    if names is not None:
+        connection.execute("INSERT OR IGNORE INTO header VALUES ('summaries', ?)", (json.dumps(names),))
 
 
 def told(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Result]:

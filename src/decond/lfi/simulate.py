@@ -219,7 +219,12 @@ def _report(simulations: Simulations, label: str, path: str) -> None:
     reasons = "; ".join(f"{count} × {reason}" for reason, count in itertools.islice(simulations.failures.items(), 3))
     if simulations.n_valid == 0:
         why = reasons if len(simulations.failures) > 1 else next(iter(simulations.failures))
-        raise SimulationError(f"all {len(simulations)} simulations failed: {why}. {_mend(label, path)}")
+        many, names = len(simulations.names) > 1, ", ".join(simulations.names)
+        short = f" (the prior has {len(simulations.names)} parameter{'s' if many else ''}: {names})"
+        reached = any(word in why for word in ("IndexError", "to unpack"))  # for a parameter that is not there
+        raise SimulationError(
+            f"all {len(simulations)} simulations failed: {why}{short if reached else ''}. {_mend(label, path)}"
+        )
     warn(
         f"only {simulations.n_valid} of {len(simulations)} simulations are valid (P(valid) = {share:.2f} over these "
         f"parameters): {reasons}. Look at sims.failures; narrow the prior if it reaches where the simulator "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from decond.checks import as_rows, check_same_length, frozen
+from decond.checks import as_row, as_rows, check_same_length, frozen, value_names
 from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class Simulations:
     """Every attempt is a row: parameters `theta`, summaries `x`, and whether it is `valid`, else a reason.
 
     Simulations made elsewhere, from any proposal, come in the same way. Rows of `x` with a NaN or an infinity are
-    failed simulations. `raw` holds the raw data sets where summaries were computed from them.
+    failed simulations. `raw` holds the raw data sets where summaries were computed from them. `names` are those of
+    the parameters, `summary_names` those of the columns of x.
 
     >>> sims = Simulations(theta=[[1.0], [2.0], [3.0]], x=[[0.5], [np.nan], [1.5]])
     >>> sims.valid, sims.failures
@@ -37,6 +38,7 @@ class Simulations:
         reasons: Sequence[str] | None = None,
         raw: Any = None,
         names: Sequence[str] | None = None,
+        summary_names: Sequence[str] | None = None,
     ) -> None:
         self.theta: np.ndarray = frozen(as_rows(theta, "theta"))
         n = len(self.theta)
@@ -58,6 +60,11 @@ class Simulations:
         self.names = tuple(default if names is None else names)
         if len(self.names) != self.theta.shape[1]:
             raise ValueError(f"names has {len(self.names)} entries but theta has {self.theta.shape[1]} columns.")
+        self.summary_names = None if summary_names is None else tuple(summary_names)
+        if self.summary_names is not None and len(self.summary_names) != self.x.shape[1]:
+            raise ValueError(
+                f"summary_names has {len(self.summary_names)} entries but x has {self.x.shape[1]} columns."
+            )
 
     @property
     def n_valid(self) -> int:
@@ -79,7 +86,24 @@ class Simulations:
         raw = None if self.raw is None else self.raw[rows]
         reasons = self.reasons[rows].tolist()
         names = self.names if self.named else None
-        return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, names)
+        return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, names, self.summary_names)
+
+    def observed_row(self, observed: Any) -> np.ndarray:
+        """Return an observation as a row (1, s), its values in the order of x where both have names.
+
+        >>> sims = Simulations([[1.0]], [[0.5, 2.0]], summary_names=["mean", "sd"])
+        >>> sims.observed_row({"sd": 2.5, "mean": 0.7}), sims.observed_row([0.7, 2.5])
+        (array([[0.7, 2.5]]), array([[0.7, 2.5]]))
+        """
+        row, names = as_row(observed, "observed"), value_names(observed)
+        if names is None or self.summary_names is None or len(names) != row.shape[1]:
+            return row
+        if sorted(names) != sorted(self.summary_names):
+            raise ValueError(
+                f"observed has the names {', '.join(names)}, but the simulator returns "
+                f"{', '.join(self.summary_names)}. Give the same names, or values without names, in that order."
+            )
+        return row[:, [names.index(name) for name in self.summary_names]]
 
     def frame(self) -> "pd.DataFrame":
         """Return a pandas frame: parameters by name, summaries x1, x2, …, valid, reason."""
@@ -100,6 +124,11 @@ class Simulations:
                 f"the parameters are called {', '.join(self.names)} here and {', '.join(other.names)} there; bring "
                 "the columns into one order first."
             )
+        if self.summary_names and other.summary_names and self.summary_names != other.summary_names:
+            raise ValueError(
+                f"the summaries are called {', '.join(self.summary_names)} here and "
+                f"{', '.join(other.summary_names)} there; bring the columns of x into one order first."
+            )
         raw = None
         if self.raw is not None and other.raw is not None:
             raw = _stacked(self.raw, other.raw)
@@ -110,6 +139,7 @@ class Simulations:
             np.concatenate([self.reasons, other.reasons]).tolist(),
             raw,
             self.names if self.named else other.names if other.named else None,
+            self.summary_names or other.summary_names,
         )
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from decond.lfi.execution import Result, summarized
 from decond.lfi.fingerprint import NONE, changed, fingerprint
 from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, SimulationWarning, enter_round, plans, write_plan
 from decond.lfi.prior import Prior
-from decond.lfi.records import Record, array, assembled, blob, finish, insert, parameters, told
+from decond.lfi.records import Record, array, assembled, blob, finish, insert, note_names, parameters, told
 from decond.lfi.simulations import Simulations
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class SimulationStore:
         if not rows:
             where = "no finished simulations" if round is None else f"no finished simulations in round {round}"
             raise StoreError(f"the store {self.path} holds {where} yet; run simulate(...) or tell results first.")
-        return assembled(rows, self.names, self._width(round))
+        found = self.database.rows("SELECT value FROM header WHERE key = 'summaries'")
+        return assembled(rows, self.names, self._width(round), json.loads(found[0][0]) if found else None)
 
     def frame(self) -> "pd.DataFrame":
         """Return the finished simulations as a pandas frame: parameters, x1, x2, …, valid, reason, round, seconds."""
@@ -260,6 +261,7 @@ class SimulationStore:
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another process finished first stays as it is."""
         with self.database.transaction() as connection:
+            note_names(connection, results)
             for row, result in zip(rows, results, strict=True):
                 where = "round = ? AND row = ? AND status IN ('open', 'running')"
                 finish(connection, where, (label, row), result)

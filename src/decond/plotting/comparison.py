@@ -43,7 +43,7 @@ class Rows(NamedTuple):
     note: str = ""
     """A few words above the panel."""
     start: float | None = None
-    """Where the axis begins; by default a little before the first value."""
+    """Where the axis begins, or at the smallest value if that is less; by default a little before that."""
 
     @property
     def is_spans(self) -> bool:
@@ -63,6 +63,13 @@ class Lines(NamedTuple):
     """What the curves are of, along the vertical axis."""
     curves: Mapping[str, Curve]
     truth: Curve | None = None
+
+    def span(self, labels: Sequence[str]) -> tuple[float, float] | None:
+        """Return the range of the truth and of the first half of the curves, in the order of labels."""
+        means = [self.curves[label].mean for label in labels if label in self.curves]
+        means = [mean for mean in means if np.isfinite(mean).any()]
+        shown = means[: -(-len(means) // 2)] + ([] if self.truth is None else [self.truth.mean])
+        return (min(map(np.nanmin, shown)), max(map(np.nanmax, shown))) if shown else None
 
 
 class ComparisonDisplay(Display):
@@ -101,7 +108,21 @@ class ComparisonDisplay(Display):
                 if not named:
                     self._mark_absent(panel)
                 named = True
+        self._share_range()
         return self
+
+    def _share_range(self) -> None:
+        """Keep wild curves from flattening the others: one range, which holds the better half and the truth."""
+        drawn = [(ax, part) for ax, part in zip(self.axes_, self.panels, strict=True) if isinstance(part, Lines)]
+        held = [part.span(self.labels) for _, part in drawn]
+        spans = [span for span in held if span is not None]
+        if not spans:
+            return
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        room = 0.5 * (high - low) or 1.0
+        bottoms, tops = zip(*(ax.get_ylim() for ax, _ in drawn), strict=True)
+        for ax, _ in drawn:
+            ax.set_ylim(max(min(bottoms), low - room), min(max(tops), high + room))
 
     def _new_axes(self) -> None:
         spans = sum(isinstance(part, Rows) and part.is_spans for part in self.panels)
@@ -171,7 +192,9 @@ def _leave_room(ax: "Axes", part: Rows) -> None:
     few_ticks(ax, 8)
     if not part.is_spans:
         low, high = ax.get_xlim()
-        low = low if part.start is None else part.start - 0.04 * (high - part.start)
+        if part.start is not None:
+            start = np.nanmin([part.start, *np.asarray(list(part.values.values()), dtype=np.float64)])
+            low = start - 0.04 * (high - start)
         ax.set_xlim(low, high + 0.35 * (high - low))
 
 
@@ -204,21 +227,6 @@ def _draw_lines(ax: "Axes", part: Lines, colors: Mapping[str, tuple[str, str]], 
         ax.plot(curve.x, curve.mean, color=color, linestyle=dashes, linewidth=1.6, label=verbatim(label))
     if part.truth is not None:
         ax.plot(part.truth.x, part.truth.mean, color=COLORS["truth"], linewidth=1.4, label="truth")
-    _within_reason(ax, part)
     first = next(iter(part.curves.values()), None)
     ax.set(xlabel="" if first is None else verbatim(first.name), ylabel=verbatim(part.name))
     ax.legend(frameon=False, fontsize=7.5)
-
-
-def _within_reason(ax: "Axes", part: Lines) -> None:
-    """Keep one wild curve from flattening all others: show what most of them, and the truth, span."""
-    curves = [curve.mean for curve in part.curves.values()]
-    if not curves:
-        return
-    ends = np.array([(mean.min(), mean.max()) for mean in curves])
-    low, high = np.median(ends[:, 0]), np.median(ends[:, 1])
-    if part.truth is not None:
-        low, high = min(low, part.truth.mean.min()), max(high, part.truth.mean.max())
-    room = 0.5 * (high - low) or 1.0
-    bottom, top = ax.get_ylim()
-    ax.set_ylim(max(bottom, low - room), min(top, high + room))

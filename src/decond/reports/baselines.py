@@ -27,8 +27,8 @@ EXPLAINED = {
     "impute z, then regress": "Each row of x is given the z that its mediator or group suggests; then z is learned "
     "from x as if it had been observed.",
     "regression on E[x | y]": "A regression of each target on E[x | y], the mean of x at its mediator or group.",
-    "dual embedding": "Another way to undo the averaging (Dai et al. 2017): z is fitted so that no function of the "
-    "mediator or group can tell its means from those of the targets. Its settings come from held-out rows.",
+    "dual embedding": "Another way to undo the averaging (Dai et al. 2017): the curve is fitted so that no function "
+    "of the mediator or group can tell its means from those of the targets. Held-out targets choose its settings.",
 }
 """What the baselines do."""
 

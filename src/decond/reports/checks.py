@@ -95,14 +95,15 @@ def judged(estimator: Any, data: FittedData) -> Judgement:
 def fit_checks(estimator: Any, data: FittedData) -> list[Check]:
     """Return what can be checked of a fitted estimator without further data."""
     return [
-        *_resolution(estimator, data.kind),
+        *_resolution(estimator, data),
         _left_out(estimator, data) if hasattr(estimator, "leave_one_out") else _rows_inside(estimator, data),
         *_bounds(getattr(estimator, "fit_result_", None), data.z),
         *_search(getattr(estimator, "fit_result_", None)),
     ]
 
 
-def _resolution(estimator: Any, kind: str) -> list[Check]:
+def _resolution(estimator: Any, data: FittedData) -> list[Check]:
+    kind = data.kind
     if kind not in ("groups", "pairs") or not hasattr(estimator, "resolution"):
         return []
     question, what = HELP, "group" if kind == "groups" else "value of the mediator"
@@ -110,6 +111,9 @@ def _resolution(estimator: Any, kind: str) -> list[Check]:
         value = estimator.resolution()
     except ValueError as error:
         return [Check(question, "open", "whether deconditioning helped is not known", f"Not checked: {error}")]
+    if value < HELPED_SOMEWHAT and _is_alike_within(data):
+        said = f"x does not vary within one {what}. A regression on x does as well."
+        return [Check(question, "open", "there was nothing to undo", said)]
     meaning = f"Within one {what} the function varies by {number(value, 2)} of its error bars"
     tells = f"{meaning}: it tells apart rows of the same {what}"
     if value >= HELPED_SOMEWHAT and _is_plain(estimator):
@@ -123,6 +127,15 @@ def _resolution(estimator: Any, kind: str) -> list[Check]:
         return [Check(question, "good", "deconditioning helped somewhat", said)]
     said = f"{meaning}: it says no more than the targets do. A regression on E[x | y] does as well."
     return [Check(question, "doubt", "deconditioning did not help", said)]
+
+
+def _is_alike_within(data: FittedData) -> bool:
+    """Tell whether x is the same in all rows of a group or of a label; with a mediator of numbers, in all rows."""
+    assert data.mediator is not None
+    numbers = data.kind == "pairs" and all(kind.kind in "biuf" for kind in data.mediator.dtypes)
+    if numbers:
+        return bool((data.x.nunique() <= 1).all())
+    return bool((data.x.groupby([column for _, column in data.mediator.items()]).nunique() <= 1).all(axis=None))
 
 
 def _left_out(estimator: Any, data: FittedData) -> Check:

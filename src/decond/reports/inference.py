@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_row
+from decond.checks import value_names
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.calibration import FEWEST
 from decond.lfi.diagnostics.words import listed
@@ -14,7 +14,7 @@ from decond.plotting import COLORS
 from decond.reports.checks import verdict
 from decond.reports.document import Report, rendered
 from decond.reports.environment import made_on, versions
-from decond.reports.inference_checks import NOTHING_WRONG, posterior_checks
+from decond.reports.inference_checks import NOTHING_WRONG, observed_row, posterior_checks
 from decond.reports.pairs import marginal_charts, pair_plot
 from decond.reports.still import still
 
@@ -42,7 +42,7 @@ def inference_report(
 
     Parameters:
         observed: the summaries that were observed.
-        summaries: their names.
+        summaries: their names, where it has none.
         truth: the parameters that made the observation, where they are known.
         diagnosis: what `lfi.diagnose` found; without it only what costs nothing is checked.
         warnings: sentences that were warned of; those of the posterior are shown anyway.
@@ -58,8 +58,8 @@ def inference_report(
     >>> inference_report(posterior, [0.5]).title
     'Posterior of rate'
     """
-    row = as_row(observed, "observed")
-    names = _names(summaries, row.shape[1])
+    row = observed_row(posterior, observed)
+    names = _names(_summary_names(posterior, observed) if summaries is None else summaries, row.shape[1])
     known = None if truth is None else posterior.prior.rows(truth, "truth")[0]
     title = title or f"Posterior of {listed(posterior.names)}"
     checks = posterior_checks(posterior, row, diagnosis, known)
@@ -110,6 +110,12 @@ def _charts(
 def _used(posterior: Posterior) -> str:
     sims = posterior.simulations
     return "" if sims is None else f"{len(sims):,} simulations, {sims.n_failed:,} of them failed"
+
+
+def _summary_names(posterior: Posterior, observed: Any) -> Sequence[str] | None:
+    """Return the names of the summaries: the simulator's, or else those of the observation."""
+    sims = posterior.simulations
+    return (None if sims is None else sims.summary_names) or value_names(observed)
 
 
 def _names(summaries: Sequence[str] | None, count: int) -> list[str]:

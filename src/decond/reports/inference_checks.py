@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from decond.checks import as_row
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.calibration import FEWEST
 from decond.lfi.diagnostics.predictive import share_as_remote
@@ -12,7 +13,7 @@ from decond.lfi.diagnostics.words import listed, percent
 from decond.notebook import number
 from decond.reports.checks import Check
 
-__all__ = ["NOTHING_WRONG", "posterior_checks"]
+__all__ = ["NOTHING_WRONG", "observed_row", "posterior_checks"]
 
 NOTHING_WRONG = "nothing was found wrong"
 """What is said where no check has a finding."""
@@ -57,6 +58,12 @@ def posterior_checks(
         *_distinct(posterior),
         *_on_edges(posterior),
     ]
+
+
+def observed_row(posterior: Posterior, observed: Any) -> np.ndarray:
+    """Return an observation as a row in the order of the simulations, where the posterior has any."""
+    sims = posterior.simulations
+    return as_row(observed, "observed") if sims is None else sims.observed_row(observed)
 
 
 def _truth(posterior: Posterior, truth: np.ndarray | None) -> list[Check]:
@@ -171,15 +178,18 @@ def _widths(posterior: Posterior) -> np.ndarray:
 
 
 def _narrowed(posterior: Posterior) -> list[Check]:
-    """Say how much narrower than the prior it is."""
+    """Say how much narrower than the prior it is; why it is not cannot be told from one posterior."""
     ratio = _widths(posterior)
     parts = ", ".join(f"{name} {percent(value)}" for name, value in zip(posterior.names, ratio, strict=True))
     unlearned = [name for name, value in zip(posterior.names, ratio, strict=True) if value >= HARDLY_NARROWER]
-    finding = f"the observation tells next to nothing about {', '.join(unlearned)}" if unlearned else ""
-    said = (
-        f"Width of the middle 68 %, as a share of the prior's: {parts}. From {percent(HARDLY_NARROWER)} on, the "
-        "observation tells next to nothing."
-    )
+    finding = f"the posterior of {listed(unlearned)} is hardly narrower than the prior" if unlearned else ""
+    said = f"Width of the middle 68 %, as a share of the prior's: {parts}."
+    if unlearned:
+        them = "it" if len(unlearned) == 1 else "them"
+        finding += f": the observation tells little about {them}, or the method learned too little"
+        said += (
+            f" From {percent(HARDLY_NARROWER)} on, more simulations or another method tell which of the two it is."
+        )
     return [Check("What did the observation tell?", "doubt" if unlearned else "good", finding, said)]
 
 

@@ -6,8 +6,8 @@ labels if none does; a column that mixes them is taken as labels only when the u
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,18 +20,22 @@ __all__ = ["Table", "TableError"]
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nat"}
 """What an absent number may look like in a text file, in lower case."""
 
-DATE = re.compile(r"(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})(?!\d)")
+DATE = re.compile(r"(?:\d{4}-\d{1,2}-\d{1,2}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})(?!\d)")
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
 DECIMAL_POINT = re.compile(r"\s*[+-]?\d+\.\d+(?:[eE][+-]?\d+)?\s*")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)?")
+EITHER = re.compile(r"\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*")
+"""A number that may be one of thousands, or one with three decimals."""
 WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 
 
+PLAINLY = "Write numbers with a decimal point, and with nothing between the thousands."
 CORRECTED = "Correct the cell or remove its row, or choose another column."
 CODED = (
     "It is text, and numbers are needed: choose another column, or code it as columns of 0 and 1, one for each value "
     "(pandas.get_dummies does that)."
 )
+NAMES = " If these are labels, say --labels."
 
 
 class TableError(ValueError):
@@ -54,6 +58,8 @@ class Table:
     """Returns on which line of the file, from 1, a row begins, from 0; None if that cannot be found out."""
     notes: tuple[str, ...] = ()
     """What was assumed when the file was read."""
+    unclear: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """A row and what it has, for which a column with numbers cannot be read as numbers, by name."""
 
     def __len__(self) -> int:
         """Return the number of rows, the header not counted."""
@@ -98,33 +104,35 @@ class Table:
         """Return the whole table with numbers where every cell of a column is one."""
         frame = self.frame.copy()
         for column in frame.columns:
-            parsed = _parsed(frame[column])
-            if parsed.notna().all():
-                frame[column] = parsed
+            values = parsed(frame[column])
+            if values.notna().all() and column not in self.unclear:
+                frame[column] = values
         return frame
 
     def reads_as_numbers(self, column: str) -> bool:
         """Tell whether a column holds numbers; raise if only some of its cells are numbers."""
         self.check_columns([column])
+        self._refuse_unclear(column, NAMES)
         cells = self.frame[column]
         if _is_typed(cells):
             return cells.dtype.kind in "biuf"
-        present = ~_missing(cells)
-        numeric = _parsed(cells).notna() & present
+        present = ~missing(cells)
+        numeric = parsed(cells).notna() & present
         if numeric.any() and (present & ~numeric).any():
-            self._refuse_text(column, cells, (present & ~numeric).to_numpy(), " If these are labels, say --labels.")
+            self._refuse_text(column, cells, (present & ~numeric).to_numpy(), NAMES)
         return bool(numeric.any())
 
     def _numbers(self, column: str) -> np.ndarray:
+        self._refuse_unclear(column)
         cells = self.frame[column]
         if _is_typed(cells) and cells.dtype.kind not in "biuf":
             raise TableError(
                 f"column {column!r} of {self.name} holds {_kind(cells)}, but numbers are needed. "
-                f"{_remedy(cells.iloc[0])}"
+                f"{remedy(cells.iloc[0])}"
             )
-        values = _parsed(cells).to_numpy(dtype=np.float64, na_value=np.nan)
+        values = parsed(cells).to_numpy(dtype=np.float64, na_value=np.nan)
         if not _is_typed(cells):
-            text = np.isnan(values) & ~_missing(cells).to_numpy()
+            text = np.isnan(values) & ~missing(cells).to_numpy()
             if text.any():
                 self._refuse_text(column, cells, text)
         self._refuse_missing(column, np.isnan(values), "Fill or remove these rows first.")
@@ -143,29 +151,34 @@ class Table:
         )
         if _is_typed(cells) and cells.dtype.kind == "M":
             return [stamp.isoformat().removesuffix("T00:00:00") for stamp in cells]
-        alike = _canonical if _parsed(cells).notna().all() else str.strip
+        alike = _canonical if parsed(cells).notna().all() else str.strip
         return [alike(str(cell)) for cell in cells]
+
+    def _refuse_unclear(self, column: str, more: str = "") -> None:
+        if column in self.unclear:
+            row, found = self.unclear[column]
+            raise TableError(f"column {column!r} of {self.name}: {self._place(row)} has {found}{more}")
 
     def _refuse_text(self, column: str, cells: Any, where: np.ndarray, more: str = "") -> None:
         rows = np.flatnonzero(where)
         value = str(cells.iloc[rows[0]])
-        if len(rows) == (~_missing(cells)).sum():
+        if len(rows) == (~missing(cells)).sum():
             seen = [repr(str(cell)) for cell in cells[where].drop_duplicates()[:3]]
             values = ", ".join(seen[:2] + ["…"] * (len(seen) > 2))
             raise TableError(
-                f"column {column!r} of {self.name} holds no numbers ({values}). {_remedy(value, CODED)}{more}"
+                f"column {column!r} of {self.name} holds no numbers ({values}). {remedy(value, CODED)}{more}"
             )
         others = f" (and {len(rows) - 1} more like it)" if len(rows) > 1 else ""
         raise TableError(
             f"column {column!r} of {self.name} should hold numbers, but {self._place(rows[0])} has {value!r}{others}."
-            f" {_remedy(value)}{more}"
+            f" {remedy(value)}{more}"
         )
 
-    def _refuse_missing(self, column: str, where: np.ndarray, remedy: str) -> None:
+    def _refuse_missing(self, column: str, where: np.ndarray, advice: str) -> None:
         if where.any():
             raise TableError(
                 f"column {column!r} of {self.name} has {int(where.sum())} empty cell(s), the first in "
-                f"{self._place(np.flatnonzero(where)[0])}. {remedy}"
+                f"{self._place(np.flatnonzero(where)[0])}. {advice}"
             )
 
     def _place(self, row: int) -> str:
@@ -179,14 +192,14 @@ def _is_typed(cells: "pd.Series") -> bool:
     return cells.dtype.kind not in "OU" and str(cells.dtype) not in ("str", "string")
 
 
-def _parsed(cells: "pd.Series") -> "pd.Series":
+def parsed(cells: "pd.Series") -> "pd.Series":
     """Return cells as numbers, with NaN where they are none."""
     import pandas as pd
 
     return cells if _is_typed(cells) else pd.to_numeric(cells, errors="coerce")
 
 
-def _missing(cells: "pd.Series") -> "pd.Series":
+def missing(cells: "pd.Series") -> "pd.Series":
     """Return where a cell that should hold a number is empty, or says that it is missing."""
     return cells.isna() | cells.astype(str).str.strip().str.lower().isin(MISSING)
 
@@ -203,15 +216,27 @@ def _kind(cells: "pd.Series") -> str:
     return {"M": "dates", "m": "durations"}.get(cells.dtype.kind, f"values of type {cells.dtype}")
 
 
-def _remedy(value: Any, otherwise: str = CORRECTED) -> str:
+def remedy(value: Any, otherwise: str = CORRECTED) -> str:
+    """Return what to do about a cell that is no number."""
     text = str(value).strip()
     if DATE.match(text):
         return "It looks like a date: convert it to a number with a unit, such as days since the start."
+    if EITHER.fullmatch(text) and "," in text:
+        return f"Is it {either(text)}? {PLAINLY}"
     if DECIMAL_COMMA.fullmatch(text):
         return "Write numbers with a decimal point, not a comma."
     if THOUSANDS.fullmatch(text):
-        return "Write numbers with a decimal point, and with nothing between the thousands."
+        return PLAINLY
     return otherwise
+
+
+def either(text: str) -> str:
+    """Return both readings of a number that is one of thousands or has three decimals.
+
+    >>> either("1,050")
+    '1050 or 1.05'
+    """
+    return f"{re.sub('[.,]', '', text.strip())} or {float(text.replace(',', '.')):g}"
 
 
 def _same_but_case(column: str, names: list[str]) -> list[str]:

@@ -3,17 +3,18 @@
 import csv
 import functools
 import gzip
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decond.checks import near_files
-from decond.tables.columns import DECIMAL_COMMA, DECIMAL_POINT, Table, TableError
+from decond.tables.columns import Table, TableError
+from decond.tables.decimals import with_decimal_points
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_output", "read_table", "write_table"]
+__all__ = ["check_output", "read_table", "separator_of", "write_table"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -27,7 +28,7 @@ GIVE = f"Give the path of a file, {ACCEPTED}."
 def read_table(path: Any) -> Table:
     r"""Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
 
-    Semicolons, and decimal commas beside them, are understood where the file leaves no doubt; a note says so.
+    Semicolons, and decimal commas beside them, are understood where a column leaves no doubt; a note says so.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "hours.csv"
@@ -114,37 +115,27 @@ def _read_text(path: Path, usual: str) -> Table:
     """Read every cell as text, header included, so that nothing is renamed or dropped; say what was guessed."""
     import pandas as pd
 
-    separator = _separator(path, usual)
+    separator = separator_of([str(name) for name in _cells(path, usual, rows=1).iloc[0]], usual)
     names = [name.strip() for name in _cells(path, separator, rows=1).iloc[0]]
     _check_names(names, path.name, separator)
     frame = _cells(path, separator).iloc[1:].reset_index(drop=True)
     frame.columns = pd.Index(names)
-    commas = separator == ";" and _has_decimal_commas(frame)
-    if commas:
-        frame = frame.apply(lambda cells: cells.where(~_are(DECIMAL_COMMA, cells), cells.str.replace(",", ".")))
+    frame, unclear, commas = with_decimal_points(frame) if separator == ";" else (frame, {}, False)
     decimal = ", with decimal commas" if commas else ""
     notes = (f"{path.name} was read as separated by {WORDS[separator]}{decimal}.",) if separator != usual else ()
-    return Table(frame, path.name, functools.partial(_line_of, path, separator), notes)
+    return Table(frame, path.name, functools.partial(_line_of, path, separator), notes, unclear)
 
 
-def _separator(path: Path, usual: str) -> str:
-    """Return what separates the cells: another sign than usual if it is the only one in the header."""
-    header = _cells(path, usual, rows=1).iloc[0]
-    others = [sign for sign in WORDS if sign != usual and sign in str(header.iloc[0])]
+def separator_of(header: Sequence[str], usual: str) -> str:
+    r"""Return what separates the cells of a file whose first line was split at the usual sign.
+
+    It is another sign if the line was not split, and that is the only one in it.
+
+    >>> separator_of(["day;wind"], ","), separator_of(["day", "wind"], "\t"), separator_of(["a;b|c"], ",")
+    (';', '\t', ',')
+    """
+    others = [sign for sign in WORDS if sign != usual and sign in header[0]]
     return others[0] if len(header) == 1 and others in ([";"], ["\t"], [","]) else usual
-
-
-def _has_decimal_commas(frame: "pd.DataFrame") -> bool:
-    """Tell whether numbers have commas and none has a point: 1.234 may mean a thousand then."""
-    commas, points = (
-        any(bool(_are(form, cells).any()) for _, cells in frame.items()) for form in (DECIMAL_COMMA, DECIMAL_POINT)
-    )
-    return commas and not points
-
-
-def _are(form: "re.Pattern[str]", cells: "pd.Series") -> "pd.Series":
-    """Return which cells have a form; those that are missing at the end of a line have none."""
-    return cells.str.fullmatch(form).fillna(False).astype(bool)
 
 
 def _cells(path: Path, separator: str, rows: int | None = None) -> "pd.DataFrame":

@@ -16,6 +16,9 @@ __all__ = ["Mediators", "match_groups", "match_mediators"]
 MOMENT = re.compile(rf"{DATE.pattern}(?:[T ]+\d{{1,2}}:\d{{2}}.*)?|\d{{4}}-\d{{2}}")
 """A date, perhaps with a time of day, or a month."""
 
+MONTHS = 12
+TWO_WAYS = "Dates are written in two ways: choose one, such as 2024-01-31 for days and 2024-01 for months."
+
 
 class Mediators(NamedTuple):
     """The mediator columns of two tables, which rows of each are used, notes about those that are not, remarks.
@@ -62,6 +65,8 @@ def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: b
         for table in (pairs, task)
     )
     names = [column for column in columns if not numeric[column]]
+    for name in names:
+        _check_order_of_dates(name, (pairs.name, y[name]), (task.name, y_task[name]))
     shared, shared_task = _shared(y[names], y_task[names])
     if names and not shared.any():
         raise _nothing_in_common(names, (pairs.name, y[names]), (task.name, y_task[names]))
@@ -165,9 +170,35 @@ def _about_dates(columns: Sequence[str], *tables: tuple[str, "pd.DataFrame"]) ->
         if longer:
             seen = f"In {fine} {column!r} says more than in {coarse} ({longer[0]!r})"
             return f" {seen}: keep its first {length} letters there."
-    alike = {label[4:5] == "-" for label in first} == {label[4:5] == "-" for label in second}
-    return (
-        ""
-        if alike
-        else " Dates are written in two ways: choose one, such as 2024-01-31 for days and 2024-01 for months."
-    )
+    return "" if set(map(_way, first)) == set(map(_way, second)) else f" {TWO_WAYS}"
+
+
+def _way(date: str) -> tuple[bool, str]:
+    """Return how a date is written: whether the year stands first, and the sign behind its first part."""
+    digits = re.match(r"\d+", date)
+    end = digits.end() if digits else 0
+    return end == 4, date[end : end + 1]
+
+
+def _check_order_of_dates(column: str, *tables: tuple[str, "pd.Series"]) -> None:
+    """Raise if days stand first in one table and months in the other: equal labels would be different days."""
+    if not all(_are_dates(labels) for _, labels in tables):
+        return
+    seen = [[_with_day(labels, part) for part in (0, 1)] for _, labels in tables]
+    for day, month in ((0, 1), (1, 0)):
+        one, other = seen[0][day], seen[1][month]
+        if one and other and not (seen[0][month] or seen[1][day]):
+            (first, _), (second, _) = tables
+            raise TableError(
+                f"{column!r} is {one!r} in {first} and {other!r} in {second}: the day stands first in one table and "
+                f"the month in the other. {TWO_WAYS}"
+            )
+
+
+def _with_day(dates: "pd.Series", part: int) -> str:
+    """Return a date whose first or second part is no month, though the year stands last; nothing if there is none."""
+    for date in dates.unique():
+        fields = re.split(r"[./]", date)
+        if len(fields) == 3 and len(fields[0]) < 4 and int(fields[part]) > MONTHS:
+            return str(date)
+    return ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_number, as_row, value_names
+from decond.checks import as_number, value_names
 from decond.lfi.diagnostics.calibration import simulation_based_calibration
 from decond.lfi.diagnostics.predictive import compare, posterior_predictive_check, share_as_remote
 from decond.lfi.diagnostics.report import Report
@@ -77,7 +77,8 @@ def diagnose(
     """
     check_method(method)
     as_number(seconds, "seconds", minimum=0.0, strict=True)
-    row, names = _summaries(method, observed, options), None if method.takes_raw else value_names(observed)
+    row = _summaries(method, observed, sims, options)
+    names = None if method.takes_raw else sims.summary_names or value_names(observed)
     known = None if truth is None else prior.rows(truth, "truth")[0]
     posterior = copy.copy(method).fit(sims, prior).posterior(observed)
     remote = share_as_remote(sims, row)
@@ -115,10 +116,10 @@ def diagnose(
     return Report(posterior, calibration, sufficiency, check, simulator is not None, remote, why_not, known)
 
 
-def _summaries(method: Method, observed: Any, options: dict[str, Any]) -> np.ndarray:
+def _summaries(method: Method, observed: Any, sims: Simulations, options: dict[str, Any]) -> np.ndarray:
     """Return the summaries of the observation, as a row."""
     if not method.takes_raw:
-        return as_row(observed, "observed")
+        return sims.observed_row(observed)
     summarize = options.get("summarize")
     if summarize is None:
         raise ValueError(

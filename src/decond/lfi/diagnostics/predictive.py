@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from decond.checks import as_number, as_row
+from decond.checks import as_number
 from decond.lfi.diagnostics.words import percent
 from decond.lfi.posterior import Posterior
 from decond.lfi.simulations import Simulations
@@ -130,14 +130,13 @@ def posterior_predictive_check(
     """
     if not 0.0 < as_number(level, "level") < 1.0:
         raise ValueError(f"level is {level!r}; give a number between 0 and 1, for example 0.01.")
-    row = as_row(observed, "observed")
     if isinstance(simulator, Simulations):
         sims = simulator
     elif callable(simulator):
         sims = posterior.predictive(simulator, n, **options)
     else:
         raise TypeError(f"simulator is {type(simulator).__name__}; give a function, or lfi.Simulations.")
-    return compare(sims, row, level, names)
+    return compare(sims, sims.observed_row(observed), level, names or sims.summary_names)
 
 
 def compare(

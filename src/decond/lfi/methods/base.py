@@ -74,20 +74,22 @@ class Method(ABC):
     def posterior(self, observed: Any) -> Posterior:
         """Return the posterior of the parameters given one observation, like what one simulation gives.
 
-        Its values are in the order of the simulation's; the names of a dict, a Series or a frame go into messages.
+        Its values are in the order of the simulation's. The names of a dict, a Series or a frame go into messages; if
+        the simulations' summaries have names too, they put the values into that order.
         """
         if not hasattr(self, "sims_"):
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
         data = self.check_observation(observed, self.sims_)
         posterior = self._posterior(self._summarize(data))
         posterior.simulations = getattr(self, "simulations_", self.sims_)
-        for note in [*self._failure_notes(), *self._outside_notes(data, value_names(observed))]:
+        names = self.sims_.summary_names or value_names(observed)
+        for note in [*self._failure_notes(), *self._outside_notes(data, names)]:
             posterior.note(note)
         return posterior
 
     def check_observation(self, observed: Any, sims: Simulations) -> np.ndarray:
         """Return an observation as this method takes it; raise unless it is of the same kind as the simulations."""
-        row = as_row(observed, "observed")
+        row = sims.observed_row(observed)
         width = sims.x.shape[1]
         if row.shape[1] != width:
             names = value_names(observed)
@@ -236,7 +238,8 @@ def _outside(x: np.ndarray, row: np.ndarray, names: Sequence[str] | None = None)
     usual = apart[int(USUAL * (len(apart) - 1))]  # not the largest: one wild simulation would silence the note
     if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
         return ""
-    called = f", {names[beyond[0]]}," if beyond.size and names is not None else ""
+    known = names is not None and len(names) == x.shape[1]
+    called = f", {names[beyond[0]]}," if beyond.size and names is not None and known else ""
     where = f" (summary {beyond[0] + 1}{called} lies beyond all simulations)" if beyond.size else ""
     return (
         f"the observation lies outside what was simulated{where}: its nearest simulation is {nearest:.3g} away, in "

@@ -145,7 +145,7 @@ class LFVI(Method):
             size = min(max(-(-runner.left // (self.rounds - number)), LEAST_ROUND), runner.left)
             if size == 0:
                 break
-            q = self._fitted(q, self._learned_ratio(phi, x, self.steps // 2, ends), observed)
+            q = self._fitted(q, self._learned_ratio(phi, x, max(1, self.steps // 2), ends), observed)
             theta = self._proposed(q, size, rng)
             data = runner.run(theta, rng)
             valid = np.isfinite(data).all(axis=1)

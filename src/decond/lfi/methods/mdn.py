@@ -1,12 +1,12 @@
 """MDN: a mixture density network that learns where to simulate (Papamakarios & Murray 2016)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decond.checks import as_count, as_generator
+from decond.checks import as_count, as_generator, as_number
 from decond.lfi.methods.base import FEW, Method
 from decond.lfi.methods.running import BoundedSimulator, check_budget
 from decond.lfi.neural.cut_mixture import LEAST_KEPT, CutMixture
@@ -26,8 +26,9 @@ FINAL_SHARE = 2
 """How many times as many simulations the last round gets as a round before it."""
 
 LEAST_SHARE = 0.05
-"""Share of q(θ | observed) below which a component is left out. One that the network does not use is about as wide as
-the proposal; divided by it, it would be far wider, and take over."""
+"""Share of q(θ | observed) below which a component is left out. One that the network hardly uses is about as wide as
+the proposal: its few draws can make most of the variance. Divided by the proposal, it would be far wider, and take
+over."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,18 @@ class MDN(Method):
     prior, and takes q(θ | observed) · prior(θ) / p̃(θ), which is a Gaussian, as the next proposal (Algorithm 1). The
     last round trains a network with several `components`, and corrects each of them so (Algorithm 2). The networks
     see only the simulations of their round. Without a `simulator`, or with ``rounds=0``, one network with all
-    components is trained in `fit`, once for all observations, and nothing has to be corrected.
+    components is trained in `fit`, once for all observations, and nothing has to be corrected. The simulations given
+    have to be at draws of the prior: of any others the network learns another posterior, and cannot tell.
 
     All this happens in the prior's working coordinates, where many priors are Gaussian or flat: then the correction
     is exact. For any other prior it uses the Gaussian of the same mean and covariance, and the draws are put right
-    in the end. Failed simulations teach nothing, but their absence does: the networks learn the density of θ given
-    data that exist, P(valid | θ) included.
+    in the end; without rounds, the mixture's tails may not outgrow such a prior's. Failed simulations teach nothing,
+    but their absence does: the networks learn the density of θ given data that exist, P(valid | θ) included.
 
     A corrected Gaussian need not exist: where the network makes the observation say less than nothing. A round then
-    keeps its proposal and simulates more there. In the last round such components are left out, and those of less
-    than 5 %; if most of q is in them, they keep the prior in the directions concerned, and a note says so. With few
+    keeps its proposal and simulates more there. In the last round such components are left out; if most of q is in
+    them, they keep the prior in the directions concerned, and a note says so. Components with less than 5 % of
+    q(θ | observed) are left out as well, with and without rounds: a mode that small is not found. With few
     simulations a Bayesian network errs on the wide side, and so does the posterior. It needs the extra:
     ``decond[neural]``.
 
@@ -68,7 +71,8 @@ class MDN(Method):
         n_simulations: Simulations in all, those given to `fit` included.
         batched: Whether the simulator takes many rows of parameters at once.
         components: Gaussians of the last network.
-        hidden: Units of each tanh layer; by default one layer, with more units for more simulations, at most 50.
+        hidden: Units of each tanh layer, or of the only one; by default one layer, with more units for more
+            simulations, at most 50.
         rounds: Rounds before the last one; the simulations given to `fit` are the first. A small budget has fewer.
         steps: Steps of training for the last network; the others take half as many.
         time_limit: Seconds after which no further simulation begins, and for each training.
@@ -99,7 +103,7 @@ class MDN(Method):
         batched: bool = False,
         *,
         components: int = 3,
-        hidden: Sequence[int] | None = None,
+        hidden: int | Sequence[int] | None = None,
         rounds: int = 3,
         steps: int = 3000,
         time_limit: float = 600.0,
@@ -118,34 +122,38 @@ class MDN(Method):
 
     def _fit(self) -> None:
         self._check_settings()
+        self._prior_form, self._prior_root, self._prior_exact = prior_quadratic(self.prior_)
         self._network: ConditionalMixture | None = None
         if self.simulator is None or self.rounds == 0:
-            rng = as_generator(self.seed)
-            self._network = self._trained(_Stage(self.phi_, self.x_), rng, self.components)
+            self._network = self._last_network(_Stage(self.phi_, self.x_), as_generator(self.seed))
         else:
             check_budget(self.simulator, self.n_simulations, len(self.sims_), self.time_limit)
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         if self._network is not None:
-            return self._answer(CutMixture(self._network.at(observed), self.prior_), self._training_notes())
-        rng = as_generator(self.seed)
-        self._prior_form, self._prior_root, exact = prior_quadratic(self.prior_)
-        runner = BoundedSimulator.of(self)
+            return self._answer(self._cut(_used(self._network.at(observed)), self.phi_), self._training_notes())
+        rng, runner = as_generator(self.seed), BoundedSimulator.of(self)
         stage = self._rounds(observed, runner, rng)
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
         self.simulations_ = runner.simulations(self.sims_)
-        network = self._trained(stage, rng, self.components)
-        mixture, repaired = self._corrected(network.at(observed), stage.proposal)
-        assumed = None if exact or stage.proposal is None else self._prior_form
+        mixture, repaired = self._corrected(self._last_network(stage, rng).at(observed), stage.proposal)
         notes = [*runner.notes(), *self._training_notes(), *_repair_notes(mixture, repaired)]
-        return self._answer(CutMixture(mixture, self.prior_, assumed), notes)
+        return self._answer(self._cut(mixture, stage.phi if stage.proposal is None else None), notes)
+
+    def _cut(self, mixture: GaussianMixture, simulated: np.ndarray | None) -> CutMixture:
+        """Return the mixture put right for the prior; `simulated` if draws of the prior itself taught it."""
+        if self._prior_exact:
+            return CutMixture(mixture, self.prior_)
+        if simulated is None:
+            return CutMixture(mixture, self.prior_, assumed=self._prior_form)
+        return CutMixture(mixture, self.prior_, simulated=simulated)
 
     def _rounds(self, observed: np.ndarray, runner: BoundedSimulator, rng: np.random.Generator) -> _Stage:
         """Return the simulations of the last round (Algorithm 1 of the paper)."""
         stage = _Stage(self.phi_, self.x_)
         self.proposals_: list[GaussianMixture] = []
         for size in _round_sizes(runner.left, self.rounds):
-            estimate, repaired = self._corrected(self._trained(stage, rng, 1).at(observed), stage.proposal)
+            estimate, repaired = self._corrected(self._round_network(stage, rng).at(observed), stage.proposal)
             proposal = stage.proposal if stage.proposal is not None and repaired.any() else estimate
             new = self._simulated(proposal, size, runner, rng)
             if proposal is stage.proposal:
@@ -161,10 +169,9 @@ class MDN(Method):
         self, mixture: GaussianMixture, proposal: GaussianMixture | None
     ) -> tuple[GaussianMixture, np.ndarray]:
         """Return prior/proposal times the mixture, and which of its components had to be repaired."""
+        used = _used(mixture)
         if proposal is None:
-            return mixture, np.zeros(len(mixture.means), dtype=bool)
-        shares = np.exp(mixture.log_weights)
-        used = mixture.taken(shares >= min(LEAST_SHARE, shares.max()))
+            return used, np.zeros(len(used.means), dtype=bool)
         form = LogQuadratic(proposal.precisions[0], proposal.precisions[0] @ proposal.means[0])
         result, repaired = used.corrected(self._prior_form, form, self._prior_root)
         if np.exp(used.log_weights)[~repaired].sum() <= 0.5:
@@ -179,16 +186,21 @@ class MDN(Method):
         valid = np.isfinite(x).all(axis=1)
         return _Stage(phi[: len(x)][valid], self._summarize(x[valid]), proposal)
 
-    def _trained(self, stage: _Stage, rng: np.random.Generator, components: int) -> "ConditionalMixture":
+    def _last_network(self, stage: _Stage, rng: np.random.Generator) -> "ConditionalMixture":
+        return self._trained(stage, rng, self.components, self.steps)
+
+    def _round_network(self, stage: _Stage, rng: np.random.Generator) -> "ConditionalMixture":
+        return self._trained(stage, rng, 1, max(1, self.steps // 2))
+
+    def _trained(self, stage: _Stage, rng: np.random.Generator, components: int, steps: int) -> "ConditionalMixture":
         from decond.lfi.neural.mixture_network import fit_mixture
 
-        hidden = (_units(len(stage.phi)),) if self.hidden is None else tuple(self.hidden)
         fitted = fit_mixture(
             stage.phi,
             stage.x,
             components=components,
-            hidden=hidden,
-            steps=self.steps if components == self.components else self.steps // 2,
+            hidden=(_units(len(stage.phi)),) if self.hidden is None else _layers(self.hidden),
+            steps=steps,
             seed=int(rng.integers(2**31)),
             seconds=self.time_limit,
         )
@@ -223,8 +235,9 @@ class MDN(Method):
         as_count(self.steps, "steps")
         if self.rounds != 0:
             as_count(self.rounds, "rounds")
-        for units in self.hidden or ():
-            as_count(units, "hidden")
+        as_number(self.time_limit, "time_limit", minimum=0.0)
+        if self.hidden is not None:
+            _layers(self.hidden)
 
 
 def _round_sizes(left: int, rounds: int) -> list[int]:
@@ -242,6 +255,21 @@ def _round_sizes(left: int, rounds: int) -> list[int]:
 def _units(n: int) -> int:
     """Return the units of a layer: few where there are few simulations to learn their weights from."""
     return 5 if n <= 150 else 20 if n < 1000 else 50
+
+
+def _layers(hidden: Any) -> tuple[int, ...]:
+    """Return the units of each layer, or raise.
+
+    >>> _layers(10), _layers([30, 20])
+    ((10,), (30, 20))
+    """
+    return tuple(as_count(units, "hidden") for units in (hidden if isinstance(hidden, Iterable) else [hidden]))
+
+
+def _used(mixture: GaussianMixture) -> GaussianMixture:
+    """Return the components that hold enough of the mixture, at least the largest."""
+    shares = np.exp(mixture.log_weights)
+    return mixture.taken(shares >= min(LEAST_SHARE, shares.max()))
 
 
 def _repair_notes(mixture: GaussianMixture, repaired: np.ndarray) -> list[str]:

@@ -4,17 +4,28 @@ from importlib import import_module
 
 __all__ = ["require"]
 
+PACKAGES = ("equinox", "optax")
+
 
 def require(name: str) -> None:
     """Import Equinox and Optax, or raise with what to install; `name` is what needs them.
 
     >>> require("lfi.MDN")
     """
-    try:
-        for package in ("equinox", "optax"):
+    for package in PACKAGES:
+        try:
             import_module(package)
-    except ImportError as error:
-        raise ImportError(
+        except ImportError as error:
+            raise ImportError(_reason(name, package, error)) from error
+
+
+def _reason(name: str, package: str, error: ImportError) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name in PACKAGES:
+        return (
             f"{name} needs equinox and optax, which are not installed. "
             "Install them with: pip install 'decond[neural]'"
-        ) from error
+        )
+    return (
+        f"{name} needs {package}, which cannot be imported: {error}. "
+        "Bring it and what it needs up to date with: pip install --upgrade 'decond[neural]'"
+    )

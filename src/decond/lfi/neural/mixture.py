@@ -67,9 +67,11 @@ class GaussianMixture:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws (n, d)."""
         chosen = rng.choice(len(self.means), size=n, p=softmax(self.log_weights))
-        roots = np.linalg.cholesky(np.linalg.inv(self.precisions))
-        noise = rng.standard_normal((n, self.means.shape[1]))
-        return self.means[chosen] + np.einsum("nij,nj->ni", roots[chosen], noise)
+        draws = rng.standard_normal((n, self.means.shape[1]))
+        for k, root in enumerate(np.linalg.cholesky(np.linalg.inv(self.precisions))):
+            rows = chosen == k
+            draws[rows] = self.means[k] + draws[rows] @ root.T
+        return draws
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean (d,) and the covariance (d, d)."""

@@ -1,4 +1,4 @@
-"""A Bayesian mixture density network (Papamakarios & Murray 2016, sections 2.4 and 2.5): data in, a mixture out.
+"""A Bayesian mixture density network (Papamakarios & Murray 2016): data in, a mixture out.
 
 Tanh layers give the weights, the means and the factors U of the precisions UᵀU of K Gaussians. Each weight of the
 network has a Gaussian of its own, learned by stochastic variational inference with local reparameterization.
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from decond.autodiff import in_float64
+from decond.lfi.neural.inputs import network_inputs
 from decond.lfi.neural.mixture import GaussianMixture
 from decond.lfi.neural.training import Trained, train
 from decond.lfi.summaries import Standardizer
@@ -22,10 +23,6 @@ __all__ = ["ConditionalMixture", "MixtureNetwork", "UncertainLayer", "fit_mixtur
 
 FIRST_SCALE = 0.02
 """Standard deviation of every weight before training."""
-
-WIDEST = 10.0
-"""Standardised data are cut to this size, so that one wild simulation bends nothing."""
-
 
 RATE = 5e-3
 """First learning rate of Adam."""
@@ -79,6 +76,8 @@ class MixtureOutputs(NamedTuple):
 class MixtureNetwork(eqx.Module):
     """Tanh layers and a linear one that gives a mixture of Gaussians for each row.
 
+    Several Gaussians start at different means: from the same one, they could not part.
+
     >>> with in_float64():
     ...     network = MixtureNetwork(3, 2, (10,), 4, np.random.default_rng(0))
     ...     network(jnp.zeros((5, 3))).means.shape
@@ -94,7 +93,12 @@ class MixtureNetwork(eqx.Module):
     ) -> None:
         n_outputs = components * (1 + dim + dim * (dim + 1) // 2)
         sizes = (n_inputs, *hidden, n_outputs)
-        self.layers = tuple(UncertainLayer(n, m, rng) for n, m in itertools.pairwise(sizes))
+        layers = [UncertainLayer(n, m, rng) for n, m in itertools.pairwise(sizes)]
+        if components > 1:
+            biases = rng.standard_normal(components * dim)
+            apart = layers[-1].mean.at[components : components * (1 + dim), -1].set(biases)
+            layers[-1] = eqx.tree_at(lambda layer: layer.mean, layers[-1], apart)
+        self.layers = tuple(layers)
         self.components, self.dim = components, dim
 
     @property
@@ -126,7 +130,7 @@ class MixtureNetwork(eqx.Module):
 
 
 def variational_loss(network: MixtureNetwork, rows: tuple[Any, ...], n: Any, noise: Any) -> Any:
-    """Return the mean of -log q at drawn weights, plus the divergence of the weights over n (equation 9)."""
+    """Return the mean of -log q at drawn weights, plus the divergence of the weights over n."""
     targets, inputs = rows
     divergence = sum(layer.divergence() for layer in network.layers)
     return divergence / n - network.log_density(targets, inputs, noise).mean()
@@ -145,7 +149,7 @@ class ConditionalMixture:
     def at(self, x: np.ndarray) -> GaussianMixture:
         """Return the mixture given one row (1, s)."""
         with in_float64():
-            outputs = self.trained.model(jnp.asarray(_inputs(self._scale, x)))
+            outputs = self.trained.model(jnp.asarray(network_inputs(self._scale, x)))
         logits, means, factors, _ = (np.asarray(part)[0] for part in outputs)
         log_weights = logits - np.logaddexp.reduce(logits)
         precisions = np.einsum("kia,kib->kab", factors, factors)
@@ -157,7 +161,8 @@ def fit_mixture(
 ) -> ConditionalMixture:
     """Return the network trained on working coordinates (n, d) and data (n, s).
 
-    Data are standardised, and the working coordinates have mean zero and covariance one while the network learns.
+    Data are standardised, far values drawn in, and the working coordinates have mean zero and covariance one while
+    the network learns.
 
     >>> rng = np.random.default_rng(0)
     >>> phi = rng.standard_normal((300, 1))
@@ -174,7 +179,7 @@ def fit_mixture(
     with in_float64():
         network = MixtureNetwork(x.shape[1], phi.shape[1], hidden, components, np.random.default_rng(seed))
         n = jnp.asarray(float(len(phi)))
-    rows = (targets, _inputs(scale, x))
+    rows = (targets, network_inputs(scale, x))
     trained = train(
         network,
         variational_loss,
@@ -187,7 +192,3 @@ def fit_mixture(
         seconds=seconds,
     )
     return ConditionalMixture(trained, scale, center, root)
-
-
-def _inputs(scale: Standardizer, x: np.ndarray) -> np.ndarray:
-    return np.clip(scale.apply(x), -WIDEST, WIDEST)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from decond.autodiff import in_float64
+from decond.lfi.neural.inputs import network_inputs
 from decond.lfi.neural.training import Loss, Trained, train
 from decond.lfi.summaries import Standardizer
 
@@ -107,8 +108,8 @@ class LogRatio:
     def at(self, phi: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the mean of the members' log ratios at rows (n, d), given one row of data (1, s)."""
         padded = np.zeros((-(-len(phi) // AT_ONCE) * AT_ONCE, phi.shape[1]))
-        padded[: len(phi)] = _inputs(self._phi_scale, phi)
-        given = _inputs(self._x_scale, x)[0]
+        padded[: len(phi)] = network_inputs(self._phi_scale, phi)
+        given = network_inputs(self._x_scale, x)[0]
         with in_float64():
             blocks = np.split(padded, len(padded) // AT_ONCE)
             values = [np.asarray(_evaluated(self.trained.model, block, given)) for block in blocks]
@@ -134,7 +135,7 @@ def fit_ratio(phi: np.ndarray, x: np.ndarray, *, loss: str, steps: int, seed: in
     phi_scale, x_scale = Standardizer(phi), Standardizer(x)
     with in_float64():
         network = RatioNetwork(phi.shape[1], x.shape[1], jax.random.key(seed))
-    rows = (_inputs(phi_scale, phi), _inputs(x_scale, x))
+    rows = (network_inputs(phi_scale, phi), network_inputs(x_scale, x))
     share = max(HELD_OUT, (LEAST_HELD_OUT + 0.5) / len(phi))
     trained = train(
         network,
@@ -149,8 +150,3 @@ def fit_ratio(phi: np.ndarray, x: np.ndarray, *, loss: str, steps: int, seed: in
         seconds=seconds,
     )
     return LogRatio(trained, phi_scale, x_scale)
-
-
-def _inputs(scale: Standardizer, rows: np.ndarray) -> np.ndarray:
-    """Return standardised rows; far values are drawn in as by a logarithm, and the ratio does not change by that."""
-    return np.arcsinh(scale.apply(rows))
