@@ -58,9 +58,12 @@ class Comparison:
             return None
         return str(self.frame.index[0])
 
-    def plot(self, ax: Any = None) -> ComparisonDisplay:
-        """Draw what each method found, how well, and in what time; return the display."""
-        return self.display.plot(ax)
+    def plot(self, ax: Any = None, seconds: bool = True) -> ComparisonDisplay:
+        """Draw what each method found, how well, and (unless told not to) in how many seconds; return the display."""
+        if seconds:
+            return self.display.plot(ax)
+        panels = [panel for panel in self.display.panels if panel.name != "seconds"]
+        return ComparisonDisplay(self.display.labels, panels).plot(ax)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that the tables hold as plain data; what is not a number is None.

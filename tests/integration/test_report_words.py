@@ -109,7 +109,7 @@ def test_enough_simulations_and_too_few_trials_are_told_apart(posterior):
 
 def test_the_width_is_given_with_what_it_is_compared_with(posterior):
     text = said(inference_report(posterior, [0.7, 0.1]))
-    assert re.search(r"as a share of the prior's: rate 20 %, share [\d.]+ %\. From 90 % on", text)
+    assert re.search(r"as a share of the prior's: rate 20 %, share [\d.]+ %\.", text)
 
 
 def test_priors_are_drawn_exactly(posterior):
