@@ -96,6 +96,10 @@ def file(request):
     return request.getfixturevalue(f"{request.param}_page")
 
 
+DRAWN = "() => [...document.querySelectorAll('.chart')].every((one) => !one.clientWidth || one.querySelector('svg'))"
+"""Charts are drawn when their width is known, a little after the page has loaded."""
+
+
 @pytest.fixture
 def opened(browser):
     """Return what opens a file; afterwards no page has said an error or asked for anything but the file."""
@@ -109,6 +113,8 @@ def opened(browser):
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: request.url == path.as_uri() or complaints.append(request.url))
         page.goto(path.as_uri())
+        if options.get("java_script_enabled", True):
+            page.wait_for_function(DRAWN)
         return page
 
     yield open_page
