@@ -1,9 +1,10 @@
 """What a comparison gives: one table with a row for each method, one picture, and files of both."""
 
 import contextlib
+import difflib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,3 +180,26 @@ def running_bar(progress: bool | None, total: int) -> Iterator[Callable[[str, in
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
+
+
+def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, example: str) -> dict[str, Any]:
+    """Return what to compare by label: objects of a kind, or names of known ones; raise for anything else.
+
+    >>> chosen_by_label("all", "method", ["smc", "dme"], float, "a number")
+    {'smc': 'smc', 'dme': 'dme'}
+    """
+    if not isinstance(given, Mapping):
+        names = [given] if isinstance(given, str) else list(given)
+        given = {name: name for name in (known if names == ["all"] else names)}
+    if not given:
+        raise ValueError(f'{noun}s is empty; name some, or say "all".')
+    for label, one in given.items():
+        if isinstance(one, kind) or (isinstance(one, str) and one in known):
+            continue
+        if isinstance(one, str):
+            near = difflib.get_close_matches(one, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise ValueError(f"there is no {noun} {one!r}{hint} Choose from {', '.join(known)}.")
+        shown = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
+        raise TypeError(f"{noun}s[{label!r}] is {shown}; give a name, or {example}.")
+    return dict(given)

@@ -1,6 +1,5 @@
 """Several estimators on two tables that share a mediator: one table, one picture."""
 
-import difflib
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from decond.checks import as_count, as_rows, as_targets, column_names
-from decond.comparison import Comparison, averaged, checked_seeds, running_bar, said
+from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, running_bar, said
 from decond.estimators.held_out import HeldOut
 from decond.estimators.linked import linked_mediators
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
@@ -184,22 +183,7 @@ def _in_order(tables: Tables, x: Any) -> Any:
 
 def chosen_models(models: Any) -> dict[str, Any]:
     """Return estimators, or their names, by label; raise if a name is unknown."""
-    if not isinstance(models, Mapping):
-        names = [models] if isinstance(models, str) else list(models)
-        models = {name: name for name in (MODELS if names == ["all"] else names)}
-    chosen = dict(models)
-    if not chosen:
-        raise ValueError('models is empty; name some, or say "all".')
-    for label, model in chosen.items():
-        if isinstance(model, BaseEstimator) or (isinstance(model, str) and model in MODELS):
-            continue
-        if isinstance(model, str):
-            near = difflib.get_close_matches(model, MODELS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"there is no model {model!r}{hint} Choose from {', '.join(MODELS)}.")
-        shown = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"models[{label!r}] is {shown}; give a name, or an estimator such as TaskTransformedGP().")
-    return chosen
+    return chosen_by_label(models, "model", list(MODELS), BaseEstimator, "an estimator such as TaskTransformedGP()")
 
 
 def _built(model: Any, seed: int) -> Any:

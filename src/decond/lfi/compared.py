@@ -1,12 +1,11 @@
 """What is compared: a problem, from arguments or from an object that has it all, and methods by name."""
 
 import copy
-import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from decond.checks import as_count
+from decond.comparison import chosen_by_label
 from decond.lfi.inference import METHODS, method_named
 from decond.lfi.methods.base import FEW, Method
 from decond.lfi.prior import Prior
@@ -93,23 +92,7 @@ def _of_problem(
 
 def chosen_methods(methods: Any) -> dict[str, str | Method]:
     """Return methods, or their names, by label; raise if a name is unknown."""
-    if not isinstance(methods, Mapping):
-        names = [methods] if isinstance(methods, str) else list(methods)
-        methods = {name: name for name in (method_names() if names == ["all"] else names)}
-    chosen: dict[str, str | Method] = dict(methods)
-    if not chosen:
-        raise ValueError('methods is empty; name some, or say "all".')
-    known = method_names()
-    for label, method in chosen.items():
-        if isinstance(method, Method) or (isinstance(method, str) and method in known):
-            continue
-        if isinstance(method, str):
-            near = difflib.get_close_matches(method, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"there is no method {method!r}{hint} Choose from {', '.join(known)}.")
-        shown = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
-        raise TypeError(f"methods[{label!r}] is {shown}; give a name, or an lfi.Method such as lfi.DME().")
-    return chosen
+    return chosen_by_label(methods, "method", method_names(), Method, "an lfi.Method such as lfi.DME()")
 
 
 def takes_raw(method: str | Method) -> bool:

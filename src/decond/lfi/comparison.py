@@ -18,7 +18,7 @@ from decond.lfi.compared import (
     given_problem,
     takes_raw,
 )
-from decond.lfi.inference import _check_on_few, infer
+from decond.lfi.inference import check_on_few, infer
 from decond.lfi.judging import Judge
 from decond.lfi.methods.base import Method, summarized_observation
 from decond.lfi.methods.rejection import RejectionABC
@@ -143,7 +143,7 @@ class Shared(NamedTuple):
             warnings.simplefilter("ignore", UserWarning)  # each method says what it makes of failures
             run = {**options, "store": store, "progress": False}
             try:
-                _check_on_few(like, simulator, prior, seen, budget, seed, run)
+                check_on_few(like, simulator, prior, seen, budget, seed, run)
                 sims = simulate(simulator, prior, budget, seed=seed, round=0, **run)
             except SimulationError as error:
                 raise SimulationError(_without_store(str(error))) from None

@@ -22,7 +22,7 @@ from decond.lfi.simulate import SimulationError, check_options, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
 
-__all__ = ["METHODS", "infer", "method_named", "round_sizes"]
+__all__ = ["METHODS", "check_on_few", "infer", "method_named", "round_sizes"]
 
 METHODS = {
     "residual": "ResidualLikelihood",
@@ -176,7 +176,7 @@ def _in_rounds(
     options: dict[str, Any],
     mark: str,
 ) -> Posterior:
-    _check_on_few(method, simulator, prior, observed, sizes[0], seed, options)
+    check_on_few(method, simulator, prior, observed, sizes[0], seed, options)
     sims: Simulations | None = None
     posterior: Posterior | None = None
     for number, size in enumerate(sizes):
@@ -241,7 +241,7 @@ def _with_its_own_simulations(
     options: dict[str, Any],
 ) -> Posterior:
     pilot, total = budget
-    _check_on_few(method, simulator, prior, observed, pilot, seed, options)
+    check_on_few(method, simulator, prior, observed, pilot, seed, options)
     sims = simulate(simulator, prior, pilot, seed=seed, round=0, **options)
     batched = bool(options["batched"])
     method.simulator, method.batched, method.n_simulations = simulator, batched, total
@@ -270,7 +270,7 @@ def _seen(method: Method, observed: Any, summarize: Callable[[Any], Any] | None)
     return observed
 
 
-def _check_on_few(
+def check_on_few(
     method: Method,
     simulator: Callable[..., Any],
     prior: Prior,

@@ -202,7 +202,7 @@ def _bars(errors: np.ndarray, unit: str, how: str, where: str) -> Check:
     if typical > FAR:
         return Check(QUESTION_BARS, "doubt", "some targets lie far outside their error bars", said)
     if typical < WIDE:
-        finding = "the error bars of targets are wider than need be, which tells nothing about those of the function"
+        finding = "error bars of new targets are wider than they have to be; those of the function may be right"
         return Check(QUESTION_BARS, "open", finding, said)
     return Check(QUESTION_BARS, "good", f"the error bars of targets hold {where}", said)
 
