@@ -52,6 +52,9 @@ SHORTEST_KEPT = 0.05
 """Code that took at least this many seconds to compile is kept for the next process."""
 
 
+PARAMETERS, PARAMETERS_AND_A, EVERYTHING = (0,), (0, 1), (0, 1, 2)
+"""What a gradient is taken with respect to: parameters, the points a, the points b."""
+
 Tile = tuple[slice, slice, np.ndarray]
 """Rows, columns, and the part of an adjoint that is there."""
 
@@ -104,8 +107,10 @@ def in_float64() -> Iterator[None]:
         yield
 
 
-def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray) -> Pullback:
-    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``.
+def gram_pullback(
+    kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: np.ndarray, *, points: bool = True
+) -> Pullback:
+    """Return the gradient of ``sum(adjoint * kernel.gram(a, b))``; without `points` it leaves theirs at zero.
 
     >>> from decond.kernels import RBF
     >>> pulled = gram_pullback(RBF(1.0), np.array([[0.0]]), np.array([[1.0]]), np.ones((1, 1)))
@@ -113,7 +118,7 @@ def gram_pullback(kernel: Parametrized, a: np.ndarray, b: np.ndarray, adjoint: n
     0.6065
     """
     a, b = _coded(a, b)
-    return _pull_tiles(kernel, a, b, _tiles(adjoint))
+    return _pull_tiles(kernel, a, b, _tiles(adjoint), EVERYTHING if points else PARAMETERS)
 
 
 def rows_pullback(
@@ -129,7 +134,7 @@ def rows_pullback(
     array([[7.]])
     """
     a, rows = _coded(a, rows)
-    pulled = _pull_tiles(kernel, a, rows, _tiles(adjoint, tile), tile)
+    pulled = _pull_tiles(kernel, a, rows, _tiles(adjoint, tile), PARAMETERS_AND_A, tile)
     return pulled.parameters, pulled.a
 
 
@@ -168,11 +173,13 @@ def features_pullback(features: Parametrized, rows: np.ndarray, adjoint: np.ndar
     return total
 
 
-def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray) -> Pullback:
+def symmetric_gram_pullback(
+    kernel: Parametrized, a: np.ndarray, adjoint: np.ndarray, *, points: bool = True
+) -> Pullback:
     """Return the gradient of ``sum(adjoint * kernel.gram(a, a))`` for a symmetric adjoint.
 
     Only the lower triangle of the adjoint is read. Both sets of points are `a`, so the gradient with respect to
-    it is the sum of the two that are returned.
+    it is the sum of the two that are returned; without `points` they are zero.
 
     >>> from decond.kernels import Linear
     >>> pulled = symmetric_gram_pullback(Linear(), np.array([[3.0]]), np.ones((1, 1)))
@@ -180,7 +187,7 @@ def symmetric_gram_pullback(kernel: Parametrized, a: np.ndarray, adjoint: np.nda
     array([[6.]])
     """
     a, _ = _coded(a, a)
-    half = _pull_tiles(kernel, a, a, _half_tiles(adjoint))
+    half = _pull_tiles(kernel, a, a, _half_tiles(adjoint), EVERYTHING if points else PARAMETERS)
     return Pullback(_added(half.parameters, half.parameters), 2.0 * half.a, 2.0 * half.b)
 
 
@@ -272,23 +279,22 @@ def _pull_tiles(
     a: np.ndarray,
     b: np.ndarray,
     tiles: Iterator[Tile],
+    wanted: tuple[int, ...],
     tile: tuple[int, int] | None = None,
 ) -> Pullback:
-    """Sum the pullbacks of tiles; with a `tile` (its sides), b is fixed."""
+    """Sum the pullbacks of tiles, on one core if the sides of the `tile` are given; what is not wanted stays zero."""
     parameters: dict[str, Any] = dict.fromkeys(flatten(kernel)[0], 0.0)
-    a_total, b_total = np.zeros(a.shape), np.zeros(b.shape)
-    gradient_of, wanted = (_gram_gradient(), (0, 1, 2)) if tile is None else (_gram_gradient(True), (0, 1))
-    compiled = _prepared(kernel, gradient_of, wanted)
+    totals = np.zeros(a.shape), np.zeros(b.shape)
+    compiled = _prepared(kernel, _gram_gradient(on_one_core=tile is not None), wanted)
     for rows, columns, adjoint in tiles:
         height, width = adjoint.shape
         sides = tile or (_side(height), _side(width))
         arguments = _padded(adjoint, sides), _padded_rows(a[rows], sides[0]), _padded_rows(b[columns], sides[1])
-        gradient, a_bar, *b_bar = compiled(*arguments)
-        a_total[rows] += a_bar[:height]
-        for bar in b_bar:
-            b_total[columns] += bar[:width]
+        gradient, *bars = compiled(*arguments)
+        for total, span, bar in zip(totals, (rows, columns), bars, strict=False):
+            total[span] += bar[: span.stop - span.start]
         parameters = _added(parameters, gradient)
-    return Pullback(parameters, a_total, b_total)
+    return Pullback(parameters, *totals)
 
 
 def _prepared(kernel: Parametrized, compiled: Callable[..., Any], *options: Any) -> Callable[..., Any]:

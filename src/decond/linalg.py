@@ -20,7 +20,9 @@ from decond.memory import new_copy, new_matrix
 
 __all__ = [
     "Factor",
+    "InverseRoot",
     "JitterWarning",
+    "LogDensityAdjoint",
     "LowRankPlusNoise",
     "NotPositiveDefiniteError",
     "add_to_diagonal",
@@ -109,8 +111,12 @@ class Factor:
 
     def inverse(self) -> np.ndarray:
         """Return the lower triangle of S⁻¹; the part above it is junk."""
-        inverse, _ = lapack.dpotri(new_copy(self._upper), lower=0, overwrite_c=1)
-        return inverse.T
+        return self.inverse_root().inverse()
+
+    def inverse_root(self) -> "InverseRoot":
+        """Return R⁻¹."""
+        upper, _ = lapack.dtrtri(new_copy(self._upper), lower=0, overwrite_c=1)
+        return InverseRoot(upper)
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return the diagonal of S⁻¹."""
@@ -125,6 +131,33 @@ class Factor:
         solution = b if overwrite else new_copy(b)
         _solve_from_right(solution.T, self._upper, transposed)
         return solution
+
+
+class InverseRoot:
+    """R⁻¹ of a positive definite matrix S = R Rᵀ, from which products with S⁻¹ = R⁻ᵀR⁻¹ come by halves.
+
+    >>> root = cholesky(np.array([[4.0, 0.0], [0.0, 9.0]]), "S").inverse_root()
+    >>> np.tril(root.inverse())
+    array([[0.25      , 0.        ],
+           [0.        , 0.11111111]])
+    """
+
+    def __init__(self, upper: np.ndarray) -> None:
+        self._upper = upper  # R⁻ᵀ, column-major; junk below the diagonal
+
+    def inverse(self) -> np.ndarray:
+        """Return the lower triangle of S⁻¹; the part above it is junk."""
+        inverse, _ = lapack.dlauum(new_copy(self._upper), lower=0, overwrite_c=1)
+        return inverse.T
+
+    def sandwich(self, rows: np.ndarray) -> np.ndarray:
+        """Return the lower triangle of M S⁻¹ Mᵀ for rows M (n, m), with zeros above."""
+        white = blas.dtrmm(
+            1.0, self._upper, new_copy(np.ascontiguousarray(rows)).T, lower=0, trans_a=1, overwrite_b=1
+        )
+        product = new_matrix(len(rows), len(rows))
+        product.fill(0.0)
+        return blas.dsyrk(1.0, white, trans=1, c=product.T, lower=0, overwrite_c=1).T
 
 
 def _solve_from_right(b: np.ndarray, upper: np.ndarray, transposed: bool) -> None:
@@ -251,11 +284,36 @@ def gaussian_log_density_pullback(factor: Factor, residual: np.ndarray) -> tuple
     >>> gaussian_log_density_pullback(cholesky(np.array([[1.0]]), "S"), np.array([2.0]))  # -r, ½(r² - 1)
     (array([-2.]), array([[1.5]]))
     """
-    columns = residual[:, None] if residual.ndim == 1 else residual
-    alpha = factor.solve(columns)
-    share, inverse = -0.5 * columns.shape[1], factor.inverse()
-    covariance_bar = blas.dsyrk(0.5, alpha.T, trans=1, beta=share, c=inverse.T, lower=0, overwrite_c=1).T
-    return (-alpha).reshape(residual.shape), covariance_bar
+    adjoint = LogDensityAdjoint(factor, residual)
+    return adjoint.residual, adjoint.covariance()
+
+
+class LogDensityAdjoint:
+    """What the log density log N(r; 0, S) asks of S: G = ½(ααᵀ - tS⁻¹), α = S⁻¹r with t columns.
+
+    >>> adjoint = LogDensityAdjoint(cholesky(np.array([[1.0]]), "S"), np.array([2.0]))
+    >>> adjoint.residual, adjoint.covariance(), adjoint.sandwich(np.array([[3.0]]))  # -r, ½(r² - 1), nine times that
+    (array([-2.]), array([[1.5]]), array([[13.5]]))
+    """
+
+    def __init__(self, factor: Factor, residual: np.ndarray) -> None:
+        columns = residual[:, None] if residual.ndim == 1 else residual
+        self._alpha, self._root = factor.solve(columns), factor.inverse_root()
+        self.residual = (-self._alpha).reshape(residual.shape)
+        """The adjoint of r, -α."""
+
+    def covariance(self) -> np.ndarray:
+        """Return the lower triangle of G; the part above it is junk."""
+        return self._plus_squares(self._root.inverse(), self._alpha)
+
+    def sandwich(self, rows: np.ndarray) -> np.ndarray:
+        """Return the lower triangle of M G Mᵀ for rows M (n, m), with zeros above."""
+        return self._plus_squares(self._root.sandwich(rows), multiply(rows, self._alpha))
+
+    def _plus_squares(self, product: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+        """Return ½(ααᵀ - t product), in the memory of the product."""
+        share = -0.5 * alpha.shape[1]
+        return blas.dsyrk(0.5, alpha.T, trans=1, beta=share, c=product.T, lower=0, overwrite_c=1).T
 
 
 def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 
 __all__ = ["new_copy", "new_matrix", "reused_memory"]
 
-LARGE = 2**25
-"""Bytes from which memory is kept for another use; below that the allocators of most systems do so themselves."""
+LARGE = 2**22
+"""Bytes from which memory is kept for another use; the system's allocator keeps what is smaller, most of the time."""
 
 _LOCK = threading.RLock()  # a lease may end in the middle of anything, also of the lines that hold it
 _KEPT: defaultdict[int, list[np.ndarray]] = defaultdict(list)

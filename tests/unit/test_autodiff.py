@@ -51,6 +51,16 @@ def test_lower_triangle_of_several_tiles_stands_for_the_whole():
     np.testing.assert_allclose(half.a + half.b, whole.a + whole.b, rtol=1e-9, atol=1e-10)
 
 
+def test_points_that_nobody_asked_for_are_left_at_zero():
+    a, b, adjoint = RNG.standard_normal((20, 2)), RNG.standard_normal((30, 2)), RNG.standard_normal((20, 30))
+    kernel = 1.3 * kernels.Matern52([0.7, 1.1])
+    whole, part = (autodiff.gram_pullback(kernel, a, b, adjoint, points=points) for points in (True, False))
+    for path, value in whole.parameters.items():
+        np.testing.assert_allclose(part.parameters[path], value, rtol=1e-12)
+    assert whole.a.any() and whole.b.any()
+    assert not part.a.any() and not part.b.any()
+
+
 def evaluate(n, m, lengthscale=1.0):
     x, y, y_task = RNG.standard_normal((n, 2)), RNG.standard_normal((n, 1)), RNG.standard_normal((m, 1))
     observation = TaskTransformed(x, y, y_task, kernels.Matern32(lengthscale), noise=0.3)

@@ -240,7 +240,7 @@ class Bell:
     def log_evidence(self, z):
         return self.log_evidence_and_gradient(z)[0]
 
-    def log_evidence_and_gradient(self, z):
+    def log_evidence_and_gradient(self, z, *, points=True):
         if self.at[0] > self.fails_above:
             raise NotPositiveDefiniteError("too large")
         d = np.log(self.at) - self.CENTER

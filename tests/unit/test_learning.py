@@ -97,6 +97,16 @@ def test_tied_parameters_share_one_value_and_their_slopes_add():
     np.testing.assert_allclose(slopes[points[0]] + slopes[points[1]], 0.0, atol=1e-2)
 
 
+def test_a_search_asks_for_the_gradient_of_points_only_where_it_moves_them():
+    u = np.linspace(-3.0, 3.0, 4)[:, None]
+    model = Model(FunctionPrior(kernels.RBF(1.5)), TaskTransformed(u, u, u, kernels.RBF(1.5), noise=0.3))
+    for free, asked in ((["observation.noise"], False), (["observation.noise", "observation.x"], True)):
+        assert Objective(model, np.zeros(4), select(model, free=free)).learns_points == asked
+    with_points, without = (model.log_evidence_and_gradient(np.ones(4), points=points) for points in (True, False))
+    assert set(with_points[1]) - set(without[1]) == {"observation.x", "observation.y"}
+    assert without[1]["observation.noise"] == pytest.approx(with_points[1]["observation.noise"], rel=1e-12)
+
+
 def test_gradient_with_respect_to_points():
     rng = np.random.default_rng(0)
     x, y, y_task = rng.standard_normal((5, 2)), rng.standard_normal((5, 1)), rng.standard_normal((9, 1))

@@ -9,6 +9,7 @@ import pytest
 
 from decond.linalg import (
     JitterWarning,
+    LogDensityAdjoint,
     LowRankPlusNoise,
     NotPositiveDefiniteError,
     cholesky,
@@ -101,6 +102,23 @@ def test_log_density_and_its_adjoint_are_those_of_autodiff(shape):
         expected_r, expected_S = map(np.asarray, jax.grad(log_density, argnums=(0, 1))(r, S))
     np.testing.assert_allclose(r_bar, expected_r, rtol=1e-9)
     np.testing.assert_allclose(mirrored(S_bar), 0.5 * (expected_S + expected_S.T), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("count", [2, 11])
+def test_sandwich_is_the_product_with_the_adjoint(count, order, columns):
+    S, r = positive_definite(6), RNG.standard_normal((6, columns))
+    M = np.asarray(RNG.standard_normal((count, 6)), order=order)
+    before = M.copy()
+    alpha = np.linalg.solve(S, r)
+    G = 0.5 * (alpha @ alpha.T - columns * np.linalg.inv(S))
+    adjoint = LogDensityAdjoint(cholesky(S, "S"), r)
+    found = adjoint.sandwich(M)
+    np.testing.assert_allclose(mirrored(found), M @ G @ M.T, rtol=1e-9, atol=1e-11)
+    assert not np.triu(found, 1).any()
+    np.testing.assert_allclose(mirrored(adjoint.covariance()), G, rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(M, before)
 
 
 @pytest.mark.parametrize("rank", [1, 4, 9])

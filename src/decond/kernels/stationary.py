@@ -82,9 +82,13 @@ class Stationary(Kernel):
         if len(a) <= height or namespace(a, b, *vars(self).values()) is not np:
             return self.profile(squared_distance(a, b, self.lengthscale))
         gram = new_matrix(len(a), len(b))
+        origin = b[:1]
+        left, right = (a - origin) / self.lengthscale, (b - origin) / self.lengthscale
         for start in range(0, len(a), height):
-            rows = slice(start, start + height)
-            gram[rows] = self.profile(squared_distance(a[rows], b, self.lengthscale))
+            block = gram[start : start + height]
+            values = self.profile(cdist(left[start : start + height], right, "sqeuclidean", out=block))
+            if values is not block:
+                block[...] = values
         return gram
 
     def diagonal(self, a: Any) -> Any:

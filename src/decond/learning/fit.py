@@ -147,6 +147,7 @@ class Objective:
         self.model, self.z, self.variables, self.progress = model, z, variables, progress
         self.evaluations = self.failures = 0
         self.best_ever = -np.inf
+        self.learns_points = any(path in model.points() for variable in variables for path in variable.paths)
         self.begin()
 
     def begin(self) -> None:
@@ -174,7 +175,7 @@ class Objective:
         """Return log evidence plus log hyperprior, and the gradient with respect to the vector."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", JitterWarning)
-            value, slopes = self.model_at(vector).log_evidence_and_gradient(self.z)
+            value, slopes = self.model_at(vector).log_evidence_and_gradient(self.z, points=self.learns_points)
         pieces = []
         for variable, piece in self._pieces(vector):
             slope = sum(np.ravel(slopes[path]) for path in variable.paths)

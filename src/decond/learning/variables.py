@@ -42,8 +42,8 @@ class Learnable(Protocol):
     def log_evidence(self, z: Any) -> float:
         """Return the log evidence of targets z."""
 
-    def log_evidence_and_gradient(self, z: Any) -> tuple[float, dict[str, Any]]:
-        """Return the log evidence of targets z and its gradient by path, points included."""
+    def log_evidence_and_gradient(self, z: Any, *, points: bool = True) -> tuple[float, dict[str, Any]]:
+        """Return the log evidence of targets z and its gradient by path; that of points may be left out."""
 
 
 class Model(NamedTuple):
@@ -74,9 +74,9 @@ class Model(NamedTuple):
         """Return log p(z̃)."""
         return log_evidence(self.prior, self.observation, z)
 
-    def log_evidence_and_gradient(self, z: Any) -> tuple[float, dict[str, Any]]:
+    def log_evidence_and_gradient(self, z: Any, *, points: bool = True) -> tuple[float, dict[str, Any]]:
         """Return log p(z̃) and its gradient by path."""
-        return log_evidence_and_gradient(self.prior, self.observation, z, points=True)
+        return log_evidence_and_gradient(self.prior, self.observation, z, points=points)
 
     def values(self) -> dict[str, Any]:
         """Return all parameters by path."""

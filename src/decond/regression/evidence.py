@@ -10,9 +10,9 @@ import numpy as np
 
 from decond.autodiff import symmetric_gram_pullback
 from decond.linalg import (
+    LogDensityAdjoint,
     add_to_diagonal,
     gaussian_log_density,
-    gaussian_log_density_pullback,
     mirrored,
     multiply,
     symmetric_product,
@@ -59,26 +59,24 @@ def log_evidence_and_gradient(
     ['observation.noise', 'prior.kernel.lengthscale', 'prior.mean']
     """
     with reused_memory():
-        value, gradient = _differentiated(prior, observation, z)
-    if not points:
-        gradient = {path: bar for path, bar in gradient.items() if path not in ("observation.x", "observation.y")}
-    return value, gradient
+        return _differentiated(prior, observation, z, points)
 
 
-def _differentiated(prior: Prior, observation: Observation, z: Any) -> tuple[float, Gradient]:
+def _differentiated(prior: Prior, observation: Observation, z: Any, points: bool) -> tuple[float, Gradient]:
     x, targets = checked_data(prior, observation, z)
     columns = targets[:, None] if targets.ndim == 1 else targets
     linear = observation.linearize(use_features=False)
     gram = prior.covariance.gram(x, x)
     mean = prior_mean(prior, columns.shape[1])
     route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
-    value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean)
-    pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar)
+    value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, points)
+    pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar, points=points)
     scope = "prior.kernel." if hasattr(prior, "kernel") else "prior."
     gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
     gradient["prior.mean"] = _shaped_like(prior.mean, mean_bar)  # type: ignore[attr-defined]
     gradient.update({f"observation.{path}": bar for path, bar in observation_gradient.items()})
-    gradient["observation.x"] = pulled.a + pulled.b
+    if points:
+        gradient["observation.x"] = pulled.a + pulled.b
     _check_finite(gradient)
     return value, gradient
 
@@ -99,7 +97,7 @@ def _check_finite(gradient: Gradient) -> None:
         )
 
 
-def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:
+def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray, points: bool) -> Any:
     """Differentiate log N(r; 0, S), S = noise + Mᵀ(K - E)M, m x m, where EM is what `linear` calls shared.
 
     With G = ½(ααᵀ - S⁻¹): the adjoint of K - E is MGMᵀ, M_bar = 2(K - E)MG, noise_bar = G. The constant mean c adds
@@ -110,16 +108,17 @@ def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mea
     sums = np.asarray(M.sum(axis=0))
     residual = z - np.outer(sums, mean)
     value = gaussian_log_density(factor, residual)
-    residual_bar, G = gaussian_log_density_pullback(factor, residual)
+    adjoint = LogDensityAdjoint(factor, residual)
+    residual_bar, G = adjoint.residual, adjoint.covariance()
     mean_bar = -(sums @ residual_bar)
     if not linear.has_parameters:
         full = mirrored(G)
         return value, _gram_bar(linear, gram, inner, full), mean_bar, linear.pullback(full)
-    gram_bar = symmetric_product(times_symmetric(M, G), M.T)
+    gram_bar = adjoint.sandwich(M)
     M_bar = times_symmetric(inner, G, 2.0)
     if mean.any():
         M_bar -= residual_bar @ mean
-    return value, gram_bar, mean_bar, linear.pullback(G, linear.bridge(M_bar), gram_bar)
+    return value, gram_bar, mean_bar, linear.pullback(G, linear.bridge(M_bar), gram_bar, points=points)
 
 
 def _gram_bar(linear: Linearization, gram: np.ndarray, KM: np.ndarray, G: np.ndarray) -> np.ndarray:
@@ -143,7 +142,7 @@ def _sandwich(M: Any, G: np.ndarray) -> np.ndarray:
     return np.asarray(M @ np.asarray(M @ G).T)
 
 
-def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray) -> Any:
+def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean: np.ndarray, points: bool) -> Any:
     """Differentiate the same evidence through r x r matrices, for isotropic noise.
 
     V is the posterior covariance and μ̃ the posterior mean of the bridged values B f(x), with prior covariance
@@ -165,4 +164,4 @@ def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean
     noise_bar = 0.5 * (float((alpha**2).sum()) - t * trace_inverse)
     gram_bar = linear.bridge_transposed(linear.bridge_transposed(bridged_bar).T)
     mean_bar = (ones @ rows) @ alpha
-    return low_rank.log_density(residual), gram_bar, mean_bar, linear.pullback(noise_bar, rows_bar)
+    return low_rank.log_density(residual), gram_bar, mean_bar, linear.pullback(noise_bar, rows_bar, points=points)

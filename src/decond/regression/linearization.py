@@ -56,8 +56,10 @@ class Linearization(abc.ABC):
         """Return Bᵀ @ values (n, k) for values (r, k)."""
 
     @abc.abstractmethod
-    def pullback(self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None) -> Gradient:
-        """Return the gradient of the observation's parameters, by path.
+    def pullback(
+        self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None, *, points: bool = True
+    ) -> Gradient:
+        """Return the gradient of the observation's parameters, by path; that of a mediator's points if wanted.
 
         `noise_bar` is the adjoint of the noise matrix: a lower triangle, or its trace if the noise is isotropic.
         `rows_bar` is the adjoint of W at fixed K and E (the adjoint of M, taken through Bᵀ); it is overwritten.
@@ -140,7 +142,9 @@ class FixedLinearization(Linearization):
         """Return the values."""
         return values
 
-    def pullback(self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None) -> Gradient:
+    def pullback(
+        self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None, *, points: bool = True
+    ) -> Gradient:
         """Return the gradient of the noise parameters."""
         return self._noise_pullback(noise_bar)
 
@@ -255,7 +259,9 @@ class MediatedLinearization(Linearization):
         """Return R⁻ᵀ values."""
         return self.smoother.bridge_transposed(values)
 
-    def pullback(self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None) -> Gradient:
+    def pullback(
+        self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None, *, points: bool = True
+    ) -> Gradient:
         """Carry adjoints on to L̃, L, L̃̃ and the noises.
 
         With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T and L_bar = -T Aᵀ, less `middle_bar` where L̃ is shared
@@ -264,4 +270,4 @@ class MediatedLinearization(Linearization):
         cross_bar, gram_bar = solve_pullback(self.smoother.factor, self.transformation, rows_bar)
         if self.shared is not None:
             gram_bar -= middle_bar
-        return self._parameter_pullback(noise_bar, cross_bar, gram_bar)
+        return self._parameter_pullback(noise_bar, cross_bar, gram_bar, points)

@@ -308,15 +308,18 @@ class TaskTransformed(Observation):
             smoother, self.y_task, self.noise**2, self.mediator == "full", self._parameter_pullback
         )
 
-    def _parameter_pullback(self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray) -> Gradient:
-        """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y, and those of the noises."""
-        within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar)
-        across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar)
+    def _parameter_pullback(
+        self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray, points: bool
+    ) -> Gradient:
+        """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y (and to y), and those of the noises."""
+        within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar, points=points)
+        across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar, points=points)
         parts = [within.parameters, across.parameters]
         if self.mediator == "full":
-            parts.append(symmetric_gram_pullback(self.kernel_y, self.y_task, noise_bar).parameters)
+            parts.append(symmetric_gram_pullback(self.kernel_y, self.y_task, noise_bar, points=False).parameters)
         gradient = {f"kernel_y.{path}": sum(part[path] for part in parts) for path in parts[0]}
-        gradient["y"] = within.a + within.b + across.a
+        if points:
+            gradient["y"] = within.a + within.b + across.a
         gradient["noise"] = 2.0 * self.noise * _trace(noise_bar)
         ridge_bar = float(np.trace(gram_bar))
         if self.mediator_noise is None:

@@ -109,8 +109,8 @@ class FeatureModel(Parametrized):
         """Return log p(z), from sums or in one pass over both tables."""
         return FeatureHead(self, self._sums(z)).log_evidence
 
-    def log_evidence_and_gradient(self, z: Sums | Tables) -> tuple[float, dict[str, Any]]:
-        """Return log p(z) and its gradient by path.
+    def log_evidence_and_gradient(self, z: Sums | Tables, *, points: bool = True) -> tuple[float, dict[str, Any]]:
+        """Return log p(z) and its gradient by path; there are no points to learn.
 
         From sums, the gradient of the noise and the variances, without a look at any row; from tables, also that of
         the features, in two passes over each.

@@ -167,8 +167,8 @@ class _InColumnUnits:
     def log_evidence(self, z: Source) -> float:
         return self.model.log_evidence(z)
 
-    def log_evidence_and_gradient(self, z: Source) -> tuple[float, dict[str, Any]]:
-        value, gradient = self.model.log_evidence_and_gradient(z)
+    def log_evidence_and_gradient(self, z: Source, *, points: bool = True) -> tuple[float, dict[str, Any]]:
+        value, gradient = self.model.log_evidence_and_gradient(z, points=points)
         return value, {**gradient, "inducing": gradient["inducing"] * self.scale}
 
 

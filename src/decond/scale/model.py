@@ -87,8 +87,11 @@ class SparseModel(Parametrized):
         statistics = collect(self.kernel, self.inducing, whitening, z)
         return Head(statistics, whitening.prior, self.ridges.noise).log_evidence
 
-    def log_evidence_and_gradient(self, z: Source) -> tuple[float, dict[str, Any]]:
-        """Return log p(z) and its gradient by path, in two passes over rows and targets."""
+    def log_evidence_and_gradient(self, z: Source, *, points: bool = True) -> tuple[float, dict[str, Any]]:
+        """Return log p(z) and its gradient by path, in two passes over rows and targets.
+
+        The gradient of the inducing points comes with the others, asked for or not.
+        """
         value, slopes = log_evidence_and_gradient(self.kernel, self.inducing, self.ridges, z)
         gradient = {f"kernel.{path}": bar for path, bar in slopes.kernel.items()}
         gradient["inducing"] = slopes.inducing
