@@ -285,7 +285,7 @@ def _pull_tiles(
     """Sum the pullbacks of tiles, on one core if the sides of the `tile` are given; what is not wanted stays zero."""
     parameters: dict[str, Any] = dict.fromkeys(flatten(kernel)[0], 0.0)
     totals = np.zeros(a.shape), np.zeros(b.shape)
-    compiled = _prepared(kernel, _gram_gradient(on_one_core=tile is not None), wanted)
+    compiled = _prepared(kernel, _gram_gradient(tile is not None), wanted)
     for rows, columns, adjoint in tiles:
         height, width = adjoint.shape
         sides = tile or (_side(height), _side(width))

@@ -122,6 +122,10 @@ class Factor:
         """Return the diagonal of S⁻¹."""
         return np.diagonal(self.inverse()).copy()
 
+    def inverse_trace(self) -> float:
+        """Return the trace of S⁻¹, which is the sum of squares of R⁻¹."""
+        return self.inverse_root().squares()
+
     def _triangular(self, b: np.ndarray, transposed: bool, overwrite: bool = False) -> np.ndarray:
         """Solve with R or Rᵀ, from the left or, for the transpose of a row-major right-hand side, from the right."""
         if b.size == self.size:
@@ -149,6 +153,10 @@ class InverseRoot:
         """Return the lower triangle of S⁻¹; the part above it is junk."""
         inverse, _ = lapack.dlauum(new_copy(self._upper), lower=0, overwrite_c=1)
         return inverse.T
+
+    def squares(self) -> float:
+        """Return the sum of squares of R⁻¹, the trace of S⁻¹."""
+        return float((np.triu(self._upper) ** 2).sum())
 
     def sandwich(self, rows: np.ndarray) -> np.ndarray:
         """Return the lower triangle of M S⁻¹ Mᵀ for rows M (n, m), with zeros above."""

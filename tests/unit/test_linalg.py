@@ -46,6 +46,7 @@ def test_factor_solves_in_either_layout(order):
     np.testing.assert_allclose(factor.solve(B[:, :1]), np.linalg.solve(S, B[:, :1]), rtol=1e-10)
     np.testing.assert_allclose(mirrored(factor.inverse()), np.linalg.inv(S), rtol=1e-9)
     np.testing.assert_allclose(factor.inverse_diagonal(), np.diag(np.linalg.inv(S)), rtol=1e-10)
+    np.testing.assert_allclose(factor.inverse_trace(), np.trace(np.linalg.inv(S)), rtol=1e-10)
     np.testing.assert_allclose(factor.log_determinant, np.linalg.slogdet(S)[1], rtol=1e-12)
     np.testing.assert_array_equal(B, before)
 

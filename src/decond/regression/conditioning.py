@@ -6,6 +6,7 @@ import numpy as np
 
 from decond.checks import as_targets, check_choice
 from decond.linalg import Factor, LowRankPlusNoise, add_to_diagonal, cholesky, multiply
+from decond.memory import new_copy
 from decond.regression.linearization import Linearization
 from decond.regression.observations import Observation
 from decond.regression.posterior import FunctionPosterior, InducingPosterior, Posterior, WeightPosterior
@@ -59,17 +60,22 @@ def checked_data(prior: Prior, observation: Observation, z: Any) -> tuple[np.nda
 
 def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray]:
     """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM - shared."""
-    transformation = linear.transformation
-    dense = isinstance(transformation, np.ndarray)
-    inner = multiply(gram, transformation) if dense else (transformation.T @ gram).T  # K is symmetric
-    if linear.shared is not None:
-        inner -= linear.shared
-    evidence = multiply(transformation.T, inner) if dense else np.array(transformation.T @ inner)
+    evidence, inner = (new_copy(gram), gram) if linear.identity else _transformed(gram, linear)
     if linear.sampling is not None:
-        averaged = averaged_variances(transformation, inner)
+        averaged = averaged_variances(linear.transformation, inner)
         add_to_diagonal(evidence, linear.sampling.variances(np.diagonal(gram), averaged))
     linear.add_noise(evidence)
     return cholesky(evidence, "MᵀKM + Σ"), inner
+
+
+def _transformed(gram: np.ndarray, linear: Linearization) -> tuple[np.ndarray, np.ndarray]:
+    """Return Mᵀ(KM - shared) and KM - shared."""
+    M = linear.transformation
+    dense = isinstance(M, np.ndarray)
+    inner = multiply(gram, M) if dense else (M.T @ gram).T  # K is symmetric
+    if linear.shared is not None:
+        inner -= linear.shared
+    return multiply(M.T, inner) if dense else np.array(M.T @ inner), inner
 
 
 def averaged_variances(transformation: Any, product: np.ndarray) -> np.ndarray:

@@ -111,6 +111,8 @@ def _through_targets(gram: np.ndarray, linear: Linearization, z: np.ndarray, mea
     adjoint = LogDensityAdjoint(factor, residual)
     residual_bar, G = adjoint.residual, adjoint.covariance()
     mean_bar = -(sums @ residual_bar)
+    if linear.identity:
+        return value, G, mean_bar, linear.pullback(G)
     if not linear.has_parameters:
         full = mirrored(G)
         return value, _gram_bar(linear, gram, inner, full), mean_bar, linear.pullback(full)
@@ -160,7 +162,7 @@ def _through_points(gram: np.ndarray, linear: Linearization, z: np.ndarray, mean
     covariance = low_rank.prior - multiply(explained.T, explained)
     rows_bar = multiply(multiply(low_rank.prior, beta), alpha.T) - (t / noise) * multiply(covariance, rows)
     rows_bar += np.outer(ones, alpha @ mean)
-    trace_inverse = (low_rank.size - core.size) / noise + float(core.inverse_diagonal().sum())
+    trace_inverse = (low_rank.size - core.size) / noise + core.inverse_trace()
     noise_bar = 0.5 * (float((alpha**2).sum()) - t * trace_inverse)
     gram_bar = linear.bridge_transposed(linear.bridge_transposed(bridged_bar).T)
     mean_bar = (ones @ rows) @ alpha

@@ -36,6 +36,8 @@ class Linearization(abc.ABC):
     """Noise that depends on the prior covariance of f: the part of Σ that `noise` does not have."""
     has_parameters = False
     """Whether M depends on parameters, so that its adjoint is worth computing."""
+    identity = False
+    """Whether M = I, so that no product with it is worth computing."""
 
     @property
     @abc.abstractmethod
@@ -117,8 +119,10 @@ class FixedLinearization(Linearization):
         noise: Any,
         noise_pullback: Callable[[Any], Gradient],
         sampling: "SamplingNoise | None" = None,
+        identity: bool = False,
     ) -> None:
         self._transformation = transformation
+        self.identity = identity
         self.noise = noise
         self.sampling = sampling
         self._noise_pullback = noise_pullback

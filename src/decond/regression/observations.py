@@ -88,7 +88,8 @@ class Direct(Observation):
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return M = I and Σ = σ²I."""
-        return FixedLinearization(sparse.eye_array(len(self.x), format="csr"), self.noise**2, self._pull)
+        one = sparse.eye_array(len(self.x), format="csr")
+        return FixedLinearization(one, self.noise**2, self._pull, identity=True)
 
     def _pull(self, noise_bar: Any) -> Gradient:
         return {"noise": 2.0 * self.noise * _trace(noise_bar)}
@@ -162,7 +163,9 @@ class Aggregated(Observation):
     With `sampled` the rows of a group are a random sample of what its value averages over (a few readings of a day, a
     few pixels of a cell), so that their average of f differs from the group's by chance: each target then has the
     variance of a sample mean as well, as the prior of f tells it (see `SamplingNoise`). `repeats` says of how many
-    measurements each target is the mean, in the order of the labels: noise² is divided by it.
+    measurements each target is the mean, in the order of the labels: noise² is divided by it. `reliability` r (above
+    0, up to 1, one for each label) is how much of the differences between averages is real: each counts as r_j of
+    itself and 1 - r_j of the mean of all.
 
     >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
     >>> daily.linearize().transformation.toarray()
@@ -177,6 +180,7 @@ class Aggregated(Observation):
     weights: Any = None
     sampled: bool = False
     repeats: Any = None
+    reliability: Any = None
 
     def __post_init__(self) -> None:
         """Check groups and weights."""
@@ -199,6 +203,8 @@ class Aggregated(Observation):
                 f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more."
             )
         object.__setattr__(self, "repeats", frozen(repeats))
+        if self.reliability is not None:
+            object.__setattr__(self, "reliability", frozen(_reliability(self.reliability, self.size, self.partner)))
 
     @property
     def labels(self) -> np.ndarray:
@@ -220,7 +226,12 @@ class Aggregated(Observation):
         labels, index = np.unique(self.groups, return_inverse=True)
         shares = self.weights / np.bincount(index, self.weights)[index]
         shape = (len(self.x), len(labels))
-        transformation = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
+        transformation: Any = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
+        if self.reliability is not None:
+            everything = transformation.mean(axis=1)
+            transformation = transformation.toarray() * self.reliability + np.outer(
+                everything, 1.0 - self.reliability
+            )
         spread = np.bincount(index, shares**2)
         noise = self.noise**2 / self.repeats + self.individual_noise**2 * spread
         sampling = SamplingNoise.of_groups(transformation, 1.0 / spread) if self.sampled else None
@@ -327,6 +338,17 @@ class TaskTransformed(Observation):
         else:
             gradient["mediator_noise"] = 2.0 * self.mediator_noise * ridge_bar
         return gradient
+
+
+def _reliability(value: Any, size: int, partner: str) -> np.ndarray:
+    """Return the reliability of each average, checked."""
+    reliability = as_weights(value, "reliability", size, partner)
+    if np.any(reliability <= 0.0) or np.any(reliability > 1.0):
+        raise ValueError(
+            f"reliability has values from {reliability.min():g} to {reliability.max():g}; it is a share, above 0 and "
+            "up to 1. Leave it out for averages that are exact."
+        )
+    return reliability
 
 
 def _trace(noise_bar: Any) -> float:

@@ -36,7 +36,7 @@ class Whitening:
         self.factor = cholesky(shifted, "k(u, u) + τ²I")
         self.mild = self.factor.condition(norm) <= MILD
         """Whether sums over rows may be whitened instead of the rows."""
-        prior = self.factor.half_solve(self.factor.half_solve(gram).T)
+        prior = self.factor.half_solve(_turned(self.factor.half_solve(gram)))
         self.prior = 0.5 * (prior + prior.T)
 
     def whiten(self, stack: np.ndarray, workspace: Workspace) -> np.ndarray:
@@ -56,7 +56,7 @@ class Whitening:
         """Return the statistics of R⁻¹L̃ from those of L̃."""
         full, n = mirrored(raw.products), self.factor.size
         full[:n] = self.factor.half_solve(full[:n])
-        full[:, :n] = self.factor.half_solve(np.ascontiguousarray(full[:, :n].T)).T
+        full[:, :n] = self.factor.half_solve(_turned(full[:, :n])).T
         return replace(raw, products=full)
 
     @cached_property
@@ -66,7 +66,7 @@ class Whitening:
 
     def unwhitened(self, adjoint: np.ndarray) -> np.ndarray:
         """Return R⁻ᵀ adjoint R⁻¹ for a symmetric adjoint."""
-        return self.factor.half_solve_transposed(self.factor.half_solve_transposed(adjoint).T)
+        return self.factor.half_solve_transposed(_turned(self.factor.half_solve_transposed(adjoint)))
 
 
 class Adjoints(NamedTuple):
@@ -121,17 +121,26 @@ class Head:
 
     def adjoints(self) -> Adjoints:
         """Return what the gradient needs."""
-        beta = self.coefficients
-        half = self.core.half_solve(self.root.T)  # B = halfᵀ half
+        beta, half = self.coefficients, self._half
         bridged = 0.5 * (multiply(beta, beta.T) - self.statistics.targets * multiply(half.T, half))
         outside = (self.statistics.count - self.core.size) / self.noise
-        return Adjoints(bridged, self.covariance, outside + float(self.core.inverse_diagonal().sum()))
+        return Adjoints(bridged, self.covariance, outside + self.core.inverse_trace())
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """V = K̃ - K̃BK̃, the posterior covariance of the whitened values (n, n)."""
-        explained = self.core.half_solve(multiply(self.root.T, self.prior))
+        explained = multiply(self._half, self.prior)
         return self.prior - multiply(explained.T, explained)
+
+    @cached_property
+    def _half(self) -> np.ndarray:
+        """H with B = HᵀH: the rows of Fᵀ, seen by the root of the core."""
+        return self.core.half_solve(_turned(self.root))
+
+
+def _turned(matrix: np.ndarray) -> np.ndarray:
+    """Return the transpose, row-major: solving with it is faster than with a view."""
+    return np.ascontiguousarray(matrix.T)
 
 
 def _root(statistics: Statistics) -> tuple[np.ndarray, np.ndarray]:
