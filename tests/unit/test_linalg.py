@@ -53,7 +53,7 @@ def test_factor_solves_in_either_layout(order):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_factor_solves_in_halves(order, monkeypatch):
-    monkeypatch.setattr("decond.linalg.CORNER", 3)
+    monkeypatch.setattr("decond.linalg.factors.CORNER", 3)
     test_factor_solves_in_either_layout(order)
 
 

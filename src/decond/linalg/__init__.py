@@ -1,0 +1,50 @@
+"""Dense linear algebra: products, one Cholesky with one jitter, what follows from a factor, and adjoints by hand."""
+
+from decond.linalg.adjoints import (
+    LogDensityAdjoint,
+    gaussian_log_density,
+    gaussian_log_density_pullback,
+    solve_pullback,
+)
+from decond.linalg.factors import (
+    Factor,
+    InverseRoot,
+    JitterWarning,
+    NotPositiveDefiniteError,
+    cholesky,
+    cholesky_if,
+    whiten,
+)
+from decond.linalg.general import solve_general
+from decond.linalg.low_rank import LowRankPlusNoise, pivoted_cholesky
+from decond.linalg.products import (
+    add_to_diagonal,
+    mirrored,
+    multiply,
+    symmetric_product,
+    times_symmetric,
+    transposed_times,
+)
+
+__all__ = [
+    "Factor",
+    "InverseRoot",
+    "JitterWarning",
+    "LogDensityAdjoint",
+    "LowRankPlusNoise",
+    "NotPositiveDefiniteError",
+    "add_to_diagonal",
+    "cholesky",
+    "cholesky_if",
+    "gaussian_log_density",
+    "gaussian_log_density_pullback",
+    "mirrored",
+    "multiply",
+    "pivoted_cholesky",
+    "solve_general",
+    "solve_pullback",
+    "symmetric_product",
+    "times_symmetric",
+    "transposed_times",
+    "whiten",
+]

@@ -1,0 +1,223 @@
+"""The only Cholesky and the only jitter: a factorization is a value that you hold and pass on."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from decond.backend import namespace
+from decond.checks import warn
+from decond.linalg.products import add_to_diagonal
+from decond.memory import new_copy, new_matrix
+
+__all__ = ["Factor", "InverseRoot", "JitterWarning", "NotPositiveDefiniteError", "cholesky", "cholesky_if", "whiten"]
+
+JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)
+"""What is added to the diagonal, in turn and relative to its mean, when a factorization fails."""
+
+TRACED_JITTER = 1e-10
+"""What is always added to a matrix that JAX may trace, because its values cannot be looked at."""
+
+CORNER = 64
+"""Size up to which a triangular solve is left to BLAS; larger ones are split, and become mostly products."""
+
+
+class JitterWarning(UserWarning):
+    """A matrix was singular up to rounding; where it has to be positive definite, a little was added to it."""
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """A matrix that has to be positive definite is not, even with jitter."""
+
+
+class Factor:
+    """The Cholesky factor R of a positive definite matrix S = R Rᵀ, R lower triangular.
+
+    >>> factor = cholesky(np.array([[4.0, 0.0], [0.0, 9.0]]), "S")
+    >>> factor.solve(np.array([4.0, 9.0]))
+    array([1., 1.])
+    >>> round(factor.log_determinant, 4)
+    3.5835
+    """
+
+    def __init__(self, upper: np.ndarray, jitter: float = 0.0) -> None:
+        self._upper = upper  # Rᵀ, column-major, so that its transpose is R, row-major; junk below the diagonal
+        self.jitter = jitter
+        """What was added to the diagonal, in absolute terms."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows of S."""
+        return len(self._upper)
+
+    @property
+    def lower(self) -> np.ndarray:
+        """R as a full matrix with zeros above the diagonal."""
+        return np.tril(self._upper.T)
+
+    @property
+    def log_determinant(self) -> float:
+        """Log |S|."""
+        return 2.0 * float(np.log(np.diagonal(self._upper)).sum())
+
+    def condition(self, norm: float) -> float:
+        """Estimate the condition number of S, given the largest sum of absolute values in one of its columns."""
+        reciprocal, _ = lapack.dpocon(self._upper, norm)
+        return float(1.0 / max(reciprocal, np.finfo(float).tiny))
+
+    def half_solve(self, b: np.ndarray) -> np.ndarray:
+        """Return R⁻¹ b."""
+        return self._triangular(b, transposed=False)
+
+    def half_solve_transposed(self, b: np.ndarray, overwrite: bool = False) -> np.ndarray:
+        """Return R⁻ᵀ b, in the memory of b if it may be overwritten."""
+        return self._triangular(b, transposed=True, overwrite=overwrite)
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """Return S⁻¹ b."""
+        return self._triangular(self._triangular(b, transposed=False), transposed=True, overwrite=True)
+
+    def inverse(self) -> np.ndarray:
+        """Return the lower triangle of S⁻¹; the part above it is junk."""
+        return self.inverse_root().inverse()
+
+    def inverse_root(self) -> "InverseRoot":
+        """Return R⁻¹."""
+        upper, _ = lapack.dtrtri(new_copy(self._upper), lower=0, overwrite_c=1)
+        return InverseRoot(upper)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Return the diagonal of S⁻¹."""
+        return np.diagonal(self.inverse()).copy()
+
+    def inverse_trace(self) -> float:
+        """Return the trace of S⁻¹, which is the sum of squares of R⁻¹."""
+        return self.inverse_root().squares()
+
+    def _triangular(self, b: np.ndarray, transposed: bool, overwrite: bool = False) -> np.ndarray:
+        """Solve with R or Rᵀ, from the left or, for the transpose of a row-major right-hand side, from the right."""
+        if b.size == self.size:
+            return blas.dtrsv(self._upper, b.ravel(), lower=0, trans=int(not transposed)).reshape(b.shape)
+        if not b.flags.c_contiguous:
+            return blas.dtrsm(1.0, self._upper, b, side=0, lower=0, trans_a=int(not transposed))
+        solution = b if overwrite else new_copy(b)
+        _solve_from_right(solution.T, self._upper, transposed)
+        return solution
+
+
+class InverseRoot:
+    """R⁻¹ of a positive definite matrix S = R Rᵀ, from which products with S⁻¹ = R⁻ᵀR⁻¹ come by halves.
+
+    >>> root = cholesky(np.array([[4.0]]), "S").inverse_root()
+    >>> root.inverse(), root.sandwich(np.array([[2.0]]))
+    (array([[0.25]]), array([[1.]]))
+    """
+
+    def __init__(self, upper: np.ndarray) -> None:
+        self._upper = upper  # R⁻ᵀ, column-major; junk below the diagonal
+
+    def inverse(self) -> np.ndarray:
+        """Return the lower triangle of S⁻¹; the part above it is junk."""
+        inverse, _ = lapack.dlauum(new_copy(self._upper), lower=0, overwrite_c=1)
+        return inverse.T
+
+    def squares(self) -> float:
+        """Return the sum of squares of R⁻¹, the trace of S⁻¹."""
+        return float((np.triu(self._upper) ** 2).sum())
+
+    def sandwich(self, rows: np.ndarray) -> np.ndarray:
+        """Return the lower triangle of M S⁻¹ Mᵀ for rows M (n, m), with zeros above."""
+        white = blas.dtrmm(
+            1.0, self._upper, new_copy(np.ascontiguousarray(rows)).T, lower=0, trans_a=1, overwrite_b=1
+        )
+        product = new_matrix(len(rows), len(rows))
+        product.fill(0.0)
+        return blas.dsyrk(1.0, white, trans=1, c=product.T, lower=0, overwrite_c=1).T
+
+
+def _solve_from_right(b: np.ndarray, upper: np.ndarray, transposed: bool) -> None:
+    """Solve X U = B (X Uᵀ = B if transposed) in the memory of a column-major B.
+
+    One half of the columns, a product that takes it out of the other half, the other half: most of the work is then
+    products of large matrices, which run faster than a triangular solve.
+    """
+    if len(upper) <= CORNER:
+        _keep(blas.dtrsm(1.0, upper, b, side=1, lower=0, trans_a=int(transposed), overwrite_b=1), b)
+        return
+    middle = CORNER * -(-len(upper) // (2 * CORNER))
+    before, behind = slice(0, middle), slice(middle, None)
+    first, second = (behind, before) if transposed else (before, behind)
+    _solve_from_right(b[:, first], upper[first, first], transposed)
+    rest, coupling = b[:, second], upper[before, behind]
+    _keep(blas.dgemm(-1.0, b[:, first], coupling, 1.0, rest, trans_b=int(transposed), overwrite_c=1), rest)
+    _solve_from_right(rest, upper[second, second], transposed)
+
+
+def _keep(result: np.ndarray, target: np.ndarray) -> None:
+    """Write a result into its target, unless BLAS has done so already."""
+    if result.ctypes.data != target.ctypes.data:
+        target[...] = result
+
+
+def cholesky(matrix: np.ndarray, name: str) -> Factor:
+    """Factor a positive definite matrix, of which only the lower triangle is read.
+
+    On failure a jitter relative to the mean diagonal is added, larger each time, with one warning that says how
+    much was used. If the largest does not help, the error names the matrix and the remedy.
+
+    >>> cholesky(np.array([[4.0, 0.0], [2.0, 5.0]]), "S").lower
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    upper = _try_cholesky(matrix)
+    if upper is not None:
+        return Factor(upper)
+    scale = float(np.abs(np.diagonal(matrix)).mean())
+    for relative in JITTERS if np.isfinite(scale) else ():
+        shifted = matrix.copy()
+        add_to_diagonal(shifted, relative * scale)
+        upper = _try_cholesky(shifted)
+        if upper is not None:
+            warn(
+                f"{name} is positive definite only up to rounding; added {relative * scale:.1e} to its diagonal. "
+                "More noise or regularization, or fewer repeated points, avoids this.",
+                JitterWarning,
+            )
+            return Factor(upper, relative * scale)
+    raise NotPositiveDefiniteError(
+        f"{name} ({len(matrix)} x {len(matrix)}, mean diagonal {scale:.3g}) is not positive definite, even with "
+        f"{JITTERS[-1]:g} of its mean diagonal added. Increase the noise or regularization, check that the kernel "
+        "is positive definite, and look for huge differences in scale between columns."
+    )
+
+
+def cholesky_if(matrix: np.ndarray, condition: float) -> Factor | None:
+    """Factor a symmetric matrix if it is positive definite, with a condition number of at most this; else None.
+
+    >>> cholesky_if(np.diag([1.0, 1e-9]), condition=1e8) is None
+    True
+    """
+    upper = _try_cholesky(matrix)
+    if upper is None:
+        return None
+    factor = Factor(upper)
+    return factor if factor.condition(float(np.abs(matrix).sum(axis=0).max())) <= condition else None
+
+
+def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
+    """Return Rᵀ, or None if the matrix is not positive definite; LAPACK lets NaN pass, so that is looked for."""
+    upper, info = lapack.dpotrf(new_copy(matrix.T), lower=0, clean=0, overwrite_a=1)
+    return upper if info == 0 and np.isfinite(np.diagonal(upper)).all() else None
+
+
+def whiten(matrix: Any, right: Any, name: str) -> Any:
+    """Return R⁻¹ right with R Rᵀ = matrix + `TRACED_JITTER` of its mean diagonal, in numbers as when traced.
+
+    >>> whiten(np.array([[4.0]]), np.array([[1.0]]), "K").round(6)
+    array([[0.5]])
+    """
+    xp = namespace(matrix, right)
+    shifted = matrix + TRACED_JITTER * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
+    if xp is np:
+        return cholesky(shifted, name).half_solve(right)
+    return xp.linalg.solve(xp.linalg.cholesky(shifted), right)
