@@ -37,7 +37,7 @@ def _section(name: str, parameters: list[Any], text: str) -> str:
     rows = [
         f"| {_names(parameter)} | {_default(parameter)} | {_meaning(parameter)} |"
         for parameter in parameters
-        if _meaning(parameter) and parameter.name not in ABOUT_SHELLS
+        if _meaning(parameter) and parameter.name not in ABOUT_SHELLS and not getattr(parameter, "hidden", False)
     ]
     table = "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
     return f"## {name}\n\n{words}\n\n{table}\n"

@@ -133,14 +133,6 @@ def test_columns_may_have_any_name(folder):
     assert (folder / "model.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_decond_wrote_is_written_again(folder):
-    write_days(folder)
-    for _ in range(2):
-        assert "wrote model.decond\nwrote model.png\nwrote page.html\n" in decond(*DAYS, "--report", "page.html")
-        for name in ("model.decond", "model.png", "page.html"):
-            assert (folder / name).stat().st_size > 1000
-
-
 def test_few_targets_are_warned_of(folder):
     write_days(folder, n_days=3)
     printed = decond(*DAYS)

@@ -71,6 +71,27 @@ def test_an_export_with_semicolons_is_fitted_as_its_twin_with_commas():
     assert pd.read_csv("predictions.csv")["flow"].tolist() == days["flow"].tolist()
 
 
+def test_letters_of_windows_give_the_same_fit_and_predictions_in_utf_8():
+    days, loads = river()
+    sites = {date: f"Höxter {i}" for i, date in enumerate(loads["month"])}
+    days = pd.DataFrame({"Fluß": days["month"].map(sites), "Abfluß (m³/s)": days["flow"]})
+    loads = pd.DataFrame({"Fluß": loads["month"].map(sites), "load": loads["load"]})
+    for frame, name in ((days, "days"), (loads, "loads")):
+        frame.to_csv(f"{name}.csv", index=False)
+        frame.to_csv(f"{name}_windows.csv", index=False, encoding="cp1252")
+    options = ("--x", "Abfluß (m³/s)", "--y", "Fluß", "--z", "load", *PLAIN, "--aggregate", "--restarts", 0, "--json")
+    plain = json.loads(decond("fit", "days.csv", "loads.csv", *options).stdout)
+    windows = json.loads(decond("fit", "days_windows.csv", "loads_windows.csv", *options, "-o", "m2").stdout)
+    assert (windows["log_evidence"], windows["verdict"]) == (plain["log_evidence"], plain["verdict"])
+    assert plain["notes"] == []
+    assert [note.partition(". ")[0] for note in windows["notes"]] == [
+        f"{name}_windows.csv is not UTF-8 and was read as Windows-1252" for name in ("days", "loads")
+    ]
+    said = decond("predict", "m2", "days_windows.csv").stderr
+    assert "was read as Windows-1252. If its letters look wrong, save it again as UTF-8" in said
+    assert pd.read_csv("predictions.csv", encoding="utf-8")["Fluß"].tolist() == days["Fluß"].tolist()
+
+
 # ---- dates ---------------------------------------------------------------------------------------------------
 
 

@@ -88,8 +88,23 @@ def test_names_in_the_header_are_those_of_the_simulator_in_any_order(folder):
 
 
 def test_the_verdict_says_what_would_check_it(folder):
-    assert "was not checked.\n--diagnose checks it (a minute or more).\n" in infer()
-    assert "--diagnose" not in infer("waiting:simulate", "--method", "mcmc")  # which would refuse it
+    assert "was not checked.\n--check does that (a minute or more).\n" in infer()
+    assert "--check" not in infer("waiting:simulate", "--method", "mcmc")  # which would refuse it
+
+
+@pytest.mark.parametrize("name", ["--check", "--diagnose"])  # the second is its name of before
+def test_a_posterior_is_checked_by_the_option_that_checks_a_fit(folder, name):
+    said = infer("waiting:simulate", "--method", "mcmc", name, code=2)
+    assert "--check refits on held-out simulations, and --method mcmc runs the simulator itself" in said
+    found = json.loads(infer("waiting:simulate", "--method", "rejection", "--json", name))
+    assert found["diagnosis"]["verdict"]
+
+
+def test_the_name_of_before_is_not_shown():
+    for arguments in (["infer", "--help"], ["infer", "--no-such-option"]):
+        said = CliRunner().invoke(app, arguments).output
+        assert "--check" in said
+        assert "--diagnose" not in said
 
 
 def test_failures_are_counted(folder):
@@ -110,11 +125,11 @@ def test_a_diagnosis_is_said_once_and_for_readers(capsys):
     check = compare(Simulations(simulated, simulated), np.array([[0.0]]))
     diagnosis = Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)
     files = Files(Path("draws.csv"), Path("draws.png"), None)
-    Outcome(
-        posterior, diagnosis, "", [notes[0].replace(" (see probability_valid)", ""), notes[1], "new"], (), files
-    ).say()
+    warned = [notes[0].replace(" (see probability_valid)", ""), notes[1], "new"]
+    Outcome(posterior, diagnosis, "All is well.", warned, (), files, {}).say()
     said = capsys.readouterr()
     assert "[/rate]" in said.out  # a name, no markup
+    assert "Verdict: All is well.\n- " in said.out
     assert "9 of 80 simulations failed." in said.out
     assert "The posterior rests on few." in said.out
     assert said.err == "Warning: new\n"

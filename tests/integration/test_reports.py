@@ -346,7 +346,7 @@ def test_without_a_diagnosis_the_report_says_that_calibration_is_open(inferred):
     posterior, _ = inferred
     report = inference_report(posterior, [1.5, 0.7])
     assert report.verdict.endswith("but the calibration of the posterior was not checked.")
-    assert "decond infer --diagnose" in said(report)
+    assert "decond infer --check" in said(report)
     assert "<h2>Coverage" not in report.html
 
 
@@ -468,9 +468,9 @@ def test_a_report_that_cannot_be_written_ends_before_the_work(folder, command, r
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_report_does_not_overwrite_the_other_files(folder):
+def test_a_report_does_not_take_the_place_of_the_model(folder):
     error = run(*FIT, "--output", "all.html", "--report", "all.html", code=2).stderr
-    assert "Give the report another name" in " ".join(error.split())
+    assert "a model is no page: --report writes one. Call it all.decond." in " ".join(error.split())
 
 
 SIMULATOR = """
@@ -490,7 +490,7 @@ def test_json_of_infer_stands_alone_on_stdout_and_diagnosis_is_in_report_and_jso
     (folder / "prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
     (folder / "seen.csv").write_text("mean\n1.3\n")
     command = "talking:simulate --prior prior.toml --observed seen.csv -n 40 --method rejection"
-    options = "--diagnose --report out.html --json"
+    options = "--check --report out.html --json"
     result = subprocess.run(
         [sys.executable, "-m", "decond", "infer", *command.split(), *options.split()],
         capture_output=True,
@@ -511,6 +511,6 @@ def test_json_of_infer_stands_alone_on_stdout_and_diagnosis_is_in_report_and_jso
     assert "mean 1.3" in text
 
 
-def test_diagnose_refuses_methods_that_run_the_simulator_themselves(folder):
-    error = run(*INFER, "--method", "smc", "--diagnose", code=2).stderr
+def test_a_check_refuses_methods_that_run_the_simulator_themselves(folder):
+    error = run(*INFER, "--method", "smc", "--check", code=2).stderr
     assert "--method smc runs the simulator itself" in " ".join(error.split())

@@ -396,6 +396,37 @@ def test_another_observation_gets_rounds_of_its_own(tmp_path):
     assert len(calls) == 160
 
 
+def two(theta, rng):
+    """Return two summaries by name."""
+    return dict(zip(["early", "late"], theta + 0.5 * rng.standard_normal(2), strict=True))
+
+
+def test_an_observation_is_the_same_in_whatever_order_its_values_are_named(tmp_path):
+    counted, calls = counting(two)
+    turned = {"late": 1.5, "early": 1.0}
+    seen = ({"early": 1.0, "late": 1.5}, turned, pd.Series(turned), pd.DataFrame([turned]), [1.0, 1.5])
+    found = [lfi.infer(counted, PRIOR, one, 100, 3, store=tmp_path / "runs.sqlite") for one in seen]
+    assert len(calls) == 100
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.samples, found[0].samples)
+    with pytest.warns(lfi.SimulationWarning, match="proposed for another observation"):
+        lfi.infer(counted, PRIOR, {"early": 1.5, "late": 1.0}, 100, 3, store=tmp_path / "runs.sqlite")
+
+
+@pytest.mark.parametrize("method", ["smc", "mcmc"])
+def test_names_keep_their_order_where_a_method_runs_the_simulator(method):
+    def turned(theta, rng):
+        named = {"once": theta[0], "ten times": 10.0 * theta[0]}
+        return named if rng.random() < 0.5 else dict(reversed(named.items()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        sims = lfi.infer(turned, PRIOR, {"once": 1.0, "ten times": 10.0}, 100, method=method).simulations
+    once, ten_times = (sims.x[:, sims.summary_names.index(name)] for name in ("once", "ten times"))
+    np.testing.assert_array_equal(once, sims.theta[:, 0])
+    np.testing.assert_array_equal(ten_times, 10.0 * sims.theta[:, 0])
+
+
 def test_another_summarize_reaches_what_is_stored(tmp_path):
     path = tmp_path / "runs.sqlite"
     counted, calls = counting(raw_gaussian)

@@ -151,12 +151,67 @@ def test_one_bad_row_does_not_take_its_batch_along(prior):
     assert set(sims.failures) == {"FloatingPointError: share too small"}
 
 
-def test_batches_may_be_frames(prior):
-    def framed(theta, rng):
-        return pd.DataFrame({"sum": theta.sum(axis=1), "difference": theta[:, 0] - theta[:, 1]})
+def columns(theta):
+    return {"sum": theta.sum(axis=1), "difference": theta[:, 0] - theta[:, 1]}
 
-    sims = simulate(framed, prior, 4, batched=True)
+
+NAMED_BATCHES = {
+    "frame": lambda theta, rng: pd.DataFrame(columns(theta)),
+    "dict": lambda theta, rng: columns(theta),
+    "dict of columns": lambda theta, rng: {name: column[:, None] for name, column in columns(theta).items()},
+    "dict of series": lambda theta, rng: {name: pd.Series(column) for name, column in columns(theta).items()},
+    "list of dicts": lambda theta, rng: pd.DataFrame(columns(theta)).to_dict("records"),
+}
+
+
+@pytest.mark.parametrize("batches", NAMED_BATCHES.values(), ids=NAMED_BATCHES)
+@pytest.mark.parametrize("n", [4, 150])
+def test_batches_may_have_names(prior, batches, n):
+    sims = simulate(batches, prior, n, batched=True)
     np.testing.assert_array_equal(sims.x[:, 0], sims.theta.sum(axis=1))
+    np.testing.assert_array_equal(sims.x[:, 1], sims.theta[:, 0] - sims.theta[:, 1])
+    assert sims.summary_names == ("sum", "difference")
+
+
+def test_a_dict_of_a_batch_is_summarized_by_rows(prior):
+    sims = simulate(NAMED_BATCHES["dict"], prior, 5, batched=True, summarize=lambda raw: raw[0] - raw[1])
+    np.testing.assert_allclose(sims.x[:, 0], 2.0 * sims.theta[:, 1])
+    assert sims.summary_names is None
+
+
+def test_a_dict_of_a_batch_has_one_number_for_each_row(prior):
+    with pytest.raises(SimulationError, match=r"whose 'mean' has shape \(\) for a batch of 1; each name needs 1"):
+        simulate(lambda theta, rng: {"mean": 1.0}, prior, 3, batched=True)
+
+
+def in_any_order(theta, rng):
+    """Return two summaries by name, in one order or the other."""
+    named = {"rate": theta[0], "share": theta[1]}
+    return named if rng.random() < 0.5 else dict(reversed(named.items()))
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_the_first_order_of_names_holds_for_all(prior, batched, tmp_path):
+    def listed(theta, rng):
+        return [in_any_order(row, rng) for row in theta]
+
+    run = partial(simulate, listed if batched else in_any_order, prior, store=tmp_path / "runs.sqlite")
+    sims = run(130, batched=batched)
+    np.testing.assert_array_equal(sims.x, sims.theta[:, [sims.names.index(name) for name in sims.summary_names]])
+    more = run(proposal=sims.theta[:20], batched=batched)
+    assert more.summary_names == sims.summary_names
+    np.testing.assert_array_equal(more.x, sims.x[:20])
+
+
+def test_as_many_values_under_other_names_are_failures(prior):
+    def renamed(theta, rng):
+        return {"rate" if theta[1] < 0.8 else "speed": theta[0]}
+
+    sims = simulate(renamed, prior, 40)
+    first = "rate" if sims.theta[0, 1] < 0.8 else "speed"
+    other = {"rate": "speed", "speed": "rate"}[first]
+    np.testing.assert_array_equal(sims.valid, (sims.theta[:, 1] < 0.8) == (first == "rate"))
+    assert set(sims.failures) == {f"returned {other} where the first simulation has {first}"}
 
 
 def test_batches_of_the_wrong_length_are_failures(prior):

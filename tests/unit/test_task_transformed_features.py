@@ -429,3 +429,9 @@ def test_the_seed_may_be_none_or_a_generator(toy):
     np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
     with pytest.raises(ValueError, match=r"seed is -1; give a whole number"):
         predictions(-1)
+
+
+def test_labels_are_refused_with_what_takes_them():
+    x, z = np.linspace(0.0, 1.0, 6), np.arange(2.0)
+    with pytest.raises(TypeError, match=r"y holds labels \(for example 'a'\).*TaskTransformedGP"):
+        TaskTransformedFeatures().fit(x, ["a", "a", "a", "b", "b", "b"], ["a", "b"], z)

@@ -90,7 +90,8 @@ def _explain(error: Any, ctx: Any, given: list[str]) -> str:
 def _explain_words(error: Any, ctx: Any) -> str:
     """Return what is wrong with words on the command line that belong to no option or argument."""
     option = getattr(error, "option_name", None)
-    names = {name for parameter in ctx.command.get_params(ctx) for name in parameter.opts if name[0] == "-"}
+    shown = (parameter for parameter in ctx.command.get_params(ctx) if not getattr(parameter, "hidden", False))
+    names = {name for parameter in shown for name in parameter.opts if name[0] == "-"}
     if option is None or option in names:
         return f"{_sentence(error.format_message())} {_sentence(ctx.get_usage())}"
     known = sorted(name for name in names if name.startswith("--"))

@@ -9,7 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from decond.cli.console import check_unread, console, errors, make_folder, say_json, say_wrote, wrong_input
+from decond.cli.console import console, errors, say_json, wrong_input
+from decond.cli.options import AsJson, Folder, number
+from decond.cli.outputs import check_unread, make_folder, say_wrote, times_of
 from decond.cli.problem_file import BUILT_IN, read_task
 from decond.cli.reporting import stdout_for_json
 
@@ -41,24 +43,11 @@ def command(
     ] = None,
     simulations: Annotated[
         int | None,
-        typer.Option(
-            "--simulations",
-            "-n",
-            min=1,
-            metavar="NUMBER",
-            help="How many simulations each method may use, all counted; 1000 by default.",
-        ),
+        number("How many simulations each method may use, all counted; 1000 by default.", "--simulations", "-n"),
     ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="NUMBER", help="How many seeds; the table has means over them. 1 by default."),
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")] = Path(
-        "decond-compare"
-    ),
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the results as one JSON object, and nothing else on stdout.")
-    ] = False,
+    seeds: Annotated[int | None, number("How many seeds; the table has means over them. 1 by default.")] = None,
+    output: Folder = Path("decond-compare"),
+    json: AsJson = False,
 ) -> None:
     r"""Run several methods on one problem at equal budget: one table, one picture.
 
@@ -89,6 +78,7 @@ def command(
         names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         task = read_task(problem).with_options(names, simulations, seeds)
         _check_folder(output, task.read)
+        before = times_of(output / name for name in FILES)
         found = _run(task)
         make_folder(output)
         files = found.write(output)
@@ -97,7 +87,7 @@ def command(
         say_json({**found.as_dict(), "problem": task.name, "notes": notes, "files": [str(path) for path in files]})
         return
     _say(task.name, found, notes)
-    say_wrote(*files)
+    say_wrote(*files, before=before)
 
 
 def _run(task: "Task") -> "Comparison":

@@ -2,11 +2,12 @@
 
 import contextlib
 import csv
-import gzip
 from pathlib import Path
 
 import typer
 
+from decond.tables.columns import as_name
+from decond.tables.encodings import encoding_of, open_text
 from decond.tables.files import separator_of
 
 __all__ = ["complete_column"]
@@ -28,8 +29,8 @@ def _header(path: Path) -> list[str]:
 
         return list(parquet.read_schema(path).names)
     separator = "\t" if ".tsv" in path.suffixes else ","
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as stream:
+    with open_text(path, encoding_of(path).name) as stream:
         names = next(csv.reader(stream, delimiter=separator))
     if separator_of(names, separator) != separator:
         names = next(csv.reader(names, delimiter=separator_of(names, separator)))
-    return [name.strip() for name in names]
+    return [as_name(name) for name in names]

@@ -3,7 +3,6 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -11,18 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-__all__ = [
-    "check_picture",
-    "check_unread",
-    "console",
-    "errors",
-    "make_folder",
-    "progress_bar",
-    "refuse",
-    "say_json",
-    "say_wrote",
-    "wrong_input",
-]
+__all__ = ["console", "errors", "progress_bar", "refuse", "say_json", "say_notes", "wrong_input"]
 
 console = Console()
 errors = Console(stderr=True)
@@ -54,35 +42,6 @@ def refuse(message: str) -> NoReturn:
     raise typer.Exit(2) from None
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder for what a command writes, or say why that cannot be."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file. Give a folder: --output some-folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"{folder} cannot be made: {error.strerror}. Give another folder with --output.") from None
-
-
-def check_unread(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:
-    """Raise if a command would write onto a file that it reads."""
-    sources = {path.resolve() for path in read if path is not None}
-    for path in written:
-        if path is not None and path.resolve() in sources:
-            raise ValueError(f"{path} is read by this command, and would be lost. Give the output another name.")
-
-
-def check_picture(path: Path) -> None:
-    """Raise if a picture, whose place nobody named, would take that of a file which decond did not draw."""
-    from decond.plotting.figures import is_drawn_here
-
-    if path.exists() and not is_drawn_here(path):
-        raise ValueError(
-            f"a picture goes beside the output, and {path} is there already, not drawn by decond. Move it, or give "
-            "another --output."
-        )
-
-
 @contextlib.contextmanager
 def progress_bar(description: str) -> Iterator[Callable[[int, float], None]]:
     """Show a moving bar on a terminal, and nothing elsewhere; yields what learning reports to."""
@@ -101,10 +60,10 @@ def progress_bar(description: str) -> Iterator[Callable[[int, float], None]]:
         yield report
 
 
-def say_wrote(*paths: Path) -> None:
-    """Name the files that were written."""
-    for path in paths:
-        console.print(Text(f"wrote {path}"), soft_wrap=True)
+def say_notes(notes: Iterable[str]) -> None:
+    """Print on stderr how something was understood."""
+    for note in notes:
+        errors.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def say_json(data: Any) -> None:

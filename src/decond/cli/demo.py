@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
 
 from decond.cli import story
-from decond.cli.console import console, make_folder, progress_bar, say_json, say_wrote, wrong_input
+from decond.cli.console import console, progress_bar, say_json, wrong_input
+from decond.cli.options import Folder, flag
+from decond.cli.outputs import make_folder, say_wrote, times_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,10 +74,8 @@ class Result:
 
 
 def command(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")] = Path(
-        "decond-demo"
-    ),
-    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, and nothing else.")] = False,
+    output: Folder = Path("decond-demo"),
+    json: Annotated[bool, flag("--json", "Print the scores as JSON, and nothing else.")] = False,
 ) -> None:
     """Recover a wind turbine's power curve from daily means, and see it beside the truth.
 
@@ -88,6 +87,7 @@ def command(
     with wrong_input():
         make_folder(output)
         _check_own(output, problem)
+    before = times_of(output / name for name in FILES)
     if not json:
         story.tell_problem(console, problem.hours, problem.days, list(NAIVE))
     with progress_bar("learning the power curve") as report:
@@ -100,7 +100,7 @@ def command(
     story.tell_next(console, output)
     _say_where_decond_is()
     console.print(SOURCE, highlight=False)
-    say_wrote(*paths)
+    say_wrote(*paths, before=before)
 
 
 def _say_where_decond_is() -> None:

@@ -1,7 +1,7 @@
 """`decond fit`: tables in; a model, a picture and a readable summary out."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -9,10 +9,11 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from decond.cli.completion import complete_column
-from decond.cli.console import check_picture, check_unread, console, progress_bar, say_json, say_wrote, wrong_input
+from decond.cli.console import console, progress_bar, say_json, wrong_input
 from decond.cli.jobs import Job, Request, prepare, workers_for
-from decond.cli.reporting import check_report, command_of
+from decond.cli.options import AsJson, Seed, column, file, flag, number
+from decond.cli.outputs import check_model, check_picture, check_report, check_unread, say_wrote, times_of
+from decond.cli.reporting import command_of
 from decond.cli.summary import Summary, summarize
 
 __all__ = ["command"]
@@ -43,41 +44,18 @@ def command(
             metavar="PAIRS [TASK]",
         ),
     ],
-    x: Annotated[
-        list[str],
-        typer.Option(
-            "--x",
-            metavar="COLUMN",
-            help="Column of x in the first table; repeat for several.",
-            autocompletion=complete_column,
-        ),
-    ],
-    z: Annotated[
-        str, typer.Option("--z", metavar="COLUMN", help="Column of the target z.", autocompletion=complete_column)
-    ],
+    x: Annotated[list[str], column("--x", "Column of x in the first table; repeat for several.")],
+    z: Annotated[str, column("--z", "Column of the target z.")],
     y: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--y",
-            metavar="COLUMN",
-            help="Column of the mediator y, in both tables; repeat for several.",
-            autocompletion=complete_column,
-        ),
+        list[str] | None, column("--y", "Column of the mediator y, in both tables; repeat for several.")
     ] = None,
-    labels: Annotated[bool, typer.Option("--labels", help="The numbers in --y are labels (names).")] = False,
+    labels: Annotated[bool, flag("--labels", "The numbers in --y are labels (names).")] = False,
     aggregate: Annotated[
-        bool, typer.Option("--aggregate", help="z is the mean over all rows of the first table with the same y.")
+        bool, flag("--aggregate", "z is the mean over all rows of the first table with the same y.")
     ] = False,
-    sparse: Annotated[
-        bool, typer.Option("--sparse", help="One large table with x and z, summarized by a few points.")
-    ] = False,
-    inducing: Annotated[
-        int | None, typer.Option(min=1, metavar="NUMBER", help="With --sparse: how many points; 100 by default.")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="NUMBER", help="With --sparse: processes on this machine that share the work."),
-    ] = None,
+    sparse: Annotated[bool, flag("--sparse", "One large table with x and z, summarized by a few points.")] = False,
+    inducing: Annotated[int | None, number("With --sparse: how many points; 100 by default.")] = None,
+    workers: Annotated[int | None, number("With --sparse: processes on this machine that share the work.")] = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="With --sparse: the Dask cluster that does the work, tcp://HOST:PORT."),
@@ -87,28 +65,23 @@ def command(
         typer.Option(help="Error bars: honest (the default), or plain (the paper's formulas exactly)."),
     ] = None,
     restarts: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="NUMBER", help="Further starts of the search; 4 by default, 0 with --sparse."),
+        int | None, number("Further starts of the search; 4 by default, 0 with --sparse.", least=0)
     ] = None,
     max_iterations: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="NUMBER", help="With --sparse: steps of each search at most; 100 by default."),
+        int | None, number("With --sparse: steps of each search at most; 100 by default.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of everything random.")] = 0,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Where to write the model; a picture goes beside it."),
-    ] = Path("model.decond"),
+    seed: Seed = 0,
+    output: Annotated[Path, file("Where to write the model; a picture goes beside it.", "--output", "-o")] = Path(
+        "model.decond"
+    ),
     report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="FILE", help="Where to write a report of the fit: one HTML page, *.html."),
+        Path | None, file("Where to write a report of the fit: one HTML page, *.html.", "--report")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Judge the fit also where that takes a while; small ones always are.")
+        bool,
+        flag("--check", "Judge the fit also where that takes a while; small ones always are."),
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the results as one JSON object, and nothing else on stdout.")
-    ] = False,
+    json: AsJson = False,
 ) -> None:
     """Learn z as a function of x from tables in which they never stand together.
 
@@ -127,22 +100,8 @@ def command(
     With --report page.html the result can be read, shown and kept as one page.
     """
     bars = None if uncertainty is None else uncertainty.value
-    request = Request(
-        tables,
-        x,
-        y or [],
-        z,
-        labels,
-        aggregate,
-        sparse,
-        inducing,
-        bars,
-        restarts,
-        max_iterations,
-        seed,
-        workers,
-        cluster,
-    )
+    model = (inducing, bars, restarts, max_iterations, seed)
+    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster)
     with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
         outcome = _run(request, output, report, check, command_of(ctx))
     if json:
@@ -151,50 +110,59 @@ def command(
         outcome.say()
 
 
+class Files(NamedTuple):
+    """What is written."""
+
+    model: Path
+    picture: Path
+    report: Path | None
+
+
 class Outcome(NamedTuple):
     """What was found, and where it was written."""
 
     summary: Summary
-    model: Path
-    picture: Path
-    report: Path | None
+    files: Files
+    before: Mapping[Path, str]
+    """Files that were there, and their times."""
     verdict: Sequence[str]
     """What to think of it, in one sentence, and why; nothing if it was not judged."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the results for machines."""
-        files = {"model": str(self.model), "picture": str(self.picture)}
-        more = {} if self.report is None else {"report": str(self.report)}
-        return {**asdict(self.summary), "verdict": self.verdict[0] if self.verdict else None, **files, **more}
+        files = {name: str(path) for name, path in self.files._asdict().items() if path is not None}
+        return {**asdict(self.summary), "verdict": self.verdict[0] if self.verdict else None, **files}
 
     def say(self) -> None:
         """Print the results for people."""
         sentences = [NOT_JUDGED]
         if self.verdict:
-            sentences = [f"Verdict: {self.verdict[0]}", *self.verdict[1:], *([MORE] if self.report is None else [])]
+            sentences = [
+                f"Verdict: {self.verdict[0]}",
+                *self.verdict[1:],
+                *([MORE] if self.files.report is None else []),
+            ]
         for part in [*self.summary.parts(), *sentences]:
             console.print(part, markup=False, highlight=False)
-        say_wrote(self.model, self.picture, *([] if self.report is None else [self.report]))
+        say_wrote(*self.files, before=self.before)
 
 
 def _run(request: Request, output: Path, report: Path | None, check: bool, command_line: str) -> Outcome:
     """Fit, and write the model, its picture and the report; what can be refused is refused before."""
-    picture = _check_output(output)
-    check_report(report, output, picture)
-    check_unread([output, picture, report], request.tables)
-    check_picture(picture)
+    files = _check_files(output, report, request.tables)
+    before = times_of(files)
     job = prepare(request)
     with workers_for(request) as client:
         job = job.with_rows(client)
         caught = _fit(job, client)
     summary = summarize(job, caught)
-    _write(job, output, picture)
+    _write(job, files)
     verdict: Sequence[str] = ()
     if report is not None:
         verdict = _write_report(job, summary, command_line, report)
     elif check or job.is_judged_quickly:
         verdict = _judge(job)
-    return Outcome(summary, output, picture, report, verdict)
+    return Outcome(summary, files, before, verdict)
 
 
 def _judge(job: Job) -> Sequence[str]:
@@ -225,15 +193,14 @@ def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> 
     return page.sentences
 
 
-def _check_output(output: Path) -> Path:
-    """Return where the picture goes; raise if the model cannot be written."""
-    if output.is_dir():
-        raise IsADirectoryError(f"{output} is a folder. Give a file: --output {output / 'model.decond'}")
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"the folder {output.parent} does not exist. Make it first, or give another place.")
-    if output.suffix == ".png":
-        raise ValueError(f"{output} would be the picture's place. Call the model {output.with_suffix('.decond')}.")
-    return output.with_suffix(".png")
+def _check_files(output: Path, report: Path | None, read: Sequence[Path]) -> Files:
+    """Return where everything goes; raise if something cannot be written, or would be lost."""
+    check_unread([output, report], read)
+    check_model(output)
+    picture = output.with_suffix(".png")
+    check_report(report)
+    check_picture(picture)
+    return Files(output, picture, report)
 
 
 def _fit(job: Job, client: Any) -> list[str]:
@@ -247,11 +214,11 @@ def _fit(job: Job, client: Any) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _write(job: Job, output: Path, picture: Path) -> None:
+def _write(job: Job, files: Files) -> None:
     from decond.io import save
     from decond.plotting import FunctionDisplay
 
     assert job.x is not None
-    save(job.estimator, output)
+    save(job.estimator, files.model)
     display = FunctionDisplay.from_estimator(job.estimator, job.x, job.z_of_rows, target_name=job.request.z)
-    display.save(picture, dpi=120)
+    display.save(files.picture, dpi=120)

@@ -1,7 +1,7 @@
 """`decond infer`: a simulator, a prior and an observation give a posterior."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -10,8 +10,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from decond.cli.console import check_picture, check_unread, console, errors, say_json, say_wrote, wrong_input
-from decond.cli.reporting import check_report, command_of, stdout_for_json
+from decond.cli.console import console, errors, say_json, say_notes, wrong_input
+from decond.cli.options import AsJson, Seed, file, flag, number
+from decond.cli.outputs import check_draws, check_picture, check_report, check_unread, say_wrote, times_of
+from decond.cli.reporting import command_of, stdout_for_json
 from decond.cli.simulators import read_observation, simulator_named
 from decond.tables import check_output, write_table
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-DIAGNOSE = "--diagnose checks it (a minute or more)."
+CHECK = "--check does that (a minute or more)."
 
 
 class MethodName(StrEnum):
@@ -50,61 +52,38 @@ def command(
             help="The simulator as module:function; the module is looked for in this folder too.",
         ),
     ],
-    prior: Annotated[
-        Path, typer.Option(metavar="FILE", help="The prior: a TOML file with one table for each parameter.")
-    ],
+    prior: Annotated[Path, file("The prior: a TOML file with one table for each parameter.")],
     observed: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE",
-            help="The observation: a table with one row of summaries, in the order in which the simulator returns "
-            "them. If it returns names too (a dict, a Series), the header has to have the same, in any order.",
+        file(
+            "The observation: a table with one row of summaries, in the order in which the simulator returns them. "
+            "If it returns names too (a dict, a Series), the header has to have the same, in any order."
         ),
     ],
-    simulations: Annotated[
-        int, typer.Option("--simulations", "-n", min=1, metavar="NUMBER", help="How many simulations in all.")
-    ] = 1000,
-    rounds: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="Rounds; later ones simulate where the posterior is.")
-    ] = 3,
+    simulations: Annotated[int, number("How many simulations in all.", "--simulations", "-n")] = 1000,
+    rounds: Annotated[int, number("Rounds; later ones simulate where the posterior is.")] = 3,
     method: Annotated[
         MethodName, typer.Option(help="How to infer; auto is the residual likelihood.")
     ] = MethodName.auto,
-    batched: Annotated[
-        bool, typer.Option("--batched", help="The simulator takes many rows of parameters at once.")
-    ] = False,
-    jobs: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Processes that simulate side by side; -1 for all cores.")
-    ] = 1,
+    batched: Annotated[bool, flag("--batched", "The simulator takes many rows of parameters at once.")] = False,
+    jobs: Annotated[int, number("Processes that simulate side by side; -1 for all cores.", least=None)] = 1,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            min=0.001, metavar="SECONDS", help="Seconds after which a simulation is ended and counted as failed."
-        ),
+        number("Seconds after which a simulation is ended and counted as failed.", least=0.001, metavar="SECONDS"),
     ] = None,
     store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="SQLite file that keeps every simulation; run again to go on where it stopped."
-        ),
+        Path | None, file("SQLite file that keeps every simulation; run again to go on where it stopped.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of everything random.")] = 0,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Where to write 10,000 draws; a picture goes beside it."),
-    ] = Path("posterior.csv"),
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Where to write a report: one HTML page, *.html.")
-    ] = None,
-    diagnose: Annotated[
-        bool,
-        typer.Option(
-            "--diagnose", help="Judge the posterior: refit on held-out simulations, and simulate 400 times more."
-        ),
+    seed: Seed = 0,
+    output: Annotated[Path, file("Where to write 10,000 draws; a picture goes beside it.", "--output", "-o")] = Path(
+        "posterior.csv"
+    ),
+    report: Annotated[Path | None, file("Where to write a report: one HTML page, *.html.", "--report")] = None,
+    check: Annotated[
+        bool, flag("--check", "Judge the posterior: refit on held-out simulations, and simulate 400 times more.")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the results as one JSON object, and nothing else on stdout.")
-    ] = False,
+    diagnose: Annotated[bool, flag("--diagnose", "The name of --check before.", hidden=True)] = False,
+    json: AsJson = False,
 ) -> None:
     r"""Find which parameters of a simulator fit an observation.
 
@@ -127,22 +106,16 @@ def command(
         low = 0.0
         high = 5.0
     """
+    check = check or diagnose
     with wrong_input("Ask for fewer --simulations."), stdout_for_json(json):
         files = _check_files(output, report, [prior, observed, store])
         options = {"batched": batched, "n_jobs": _checked_jobs(jobs), "timeout": timeout}
-        chosen = _method(method.value, seed, diagnose)
-        task = Task(
-            simulator_named(simulator),
-            _prior(prior),
-            *read_observation(observed),
-            chosen,
-            simulations,
-            rounds,
-            seed,
-            store,
-            options,
-        )
-        outcome = _run(task, files, diagnose, command_of(ctx))
+        chosen = _method(method.value, seed, check)
+        belief = _prior(prior)
+        check_draws(files.draws, files.picture, belief.names)
+        what = (simulator_named(simulator), belief, *read_observation(observed))
+        task = Task(*what, chosen, simulations, rounds, seed, store, options)
+        outcome = _run(task, files, check, command_of(ctx))
     if json:
         say_json(outcome.as_json())
     else:
@@ -186,6 +159,8 @@ class Outcome(NamedTuple):
     read: tuple[str, ...]
     """How the observation was read."""
     files: Files
+    before: Mapping[Path, str]
+    """Files that were there, and their times."""
     hint: str = ""
     """What would tell more."""
 
@@ -203,31 +178,37 @@ class Outcome(NamedTuple):
     def say(self) -> None:
         """Print the results for people."""
         console.print(_as_table(self.posterior))
-        judged = f"Verdict: {self.verdict}" if self.diagnosis is None else _for_readers(str(self.diagnosis))
-        for sentence in [*judged.splitlines(), *([self.hint] if self.hint else [])]:
+        judged = [f"Verdict: {self.verdict}", *self._reasons()]
+        for sentence in [*judged, *([self.hint] if self.hint else [])]:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        for note in self.read:
-            errors.print(note, markup=False, highlight=False, soft_wrap=True)
-        for note in (note for note in self.notes if note.lower() not in judged.lower()):
+        say_notes(self.read)
+        for note in (note for note in self.notes if note.lower() not in "\n".join(judged).lower()):
             errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
-        say_wrote(*(path for path in self.files if path is not None))
+        say_wrote(*self.files, before=self.before)
+
+    def _reasons(self) -> list[str]:
+        """Return the numbers behind the verdict, if there was a diagnosis."""
+        return [] if self.diagnosis is None else [f"- {_for_readers(text)}" for text in self.diagnosis.sentences]
 
 
-def _run(task: Task, files: Files, diagnose: bool, command_line: str) -> Outcome:
+def _run(task: Task, files: Files, check: bool, command_line: str) -> Outcome:
     """Infer, and write draws, picture and report; draws are kept also if judging them fails."""
+    before = times_of(files)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         posterior = _inferred(task)
         write_table(posterior.frame(), files.draws)
         posterior.plot().save(files.picture, dpi=120)
-        diagnosis = _diagnosed(task, posterior) if diagnose else None
+        diagnosis = _diagnosed(task, posterior) if check else None
     notes = list(dict.fromkeys(_for_readers(str(warning.message)) for warning in caught))
-    hint = DIAGNOSE if diagnosis is None and not task.method.runs_simulator else ""
+    hint = CHECK if diagnosis is None and not task.method.runs_simulator else ""
     if files.report is None:
-        return Outcome(posterior, diagnosis, _verdict(task, posterior, diagnosis), notes, task.read, files, hint)
-    page = _report(task, posterior, diagnosis, notes, command_line)
-    page.write(files.report)
-    return Outcome(posterior, diagnosis, page.verdict, notes, task.read, files, hint)
+        verdict = _verdict(task, posterior, diagnosis)
+    else:
+        page = _report(task, posterior, diagnosis, notes, command_line)
+        page.write(files.report)
+        verdict = page.verdict
+    return Outcome(posterior, diagnosis, verdict, notes, task.read, files, before, hint)
 
 
 def _for_readers(text: str) -> str:
@@ -252,11 +233,11 @@ def _inferred(task: Task) -> "Posterior":
 
 
 def _check_files(output: Path, report: Path | None, read: list[Path | None]) -> Files:
-    """Return where everything goes; raise if something cannot be written, or would be lost."""
+    """Return where everything goes; raise if something cannot be written, or if a file of the user would be lost."""
     check_output(output)
     picture = (output.with_suffix("") if output.suffix == ".gz" else output).with_suffix(".png")
-    check_report(report, output, picture)
     check_unread([output, picture, report], read)
+    check_report(report)
     check_picture(picture)
     return Files(output, picture, report)
 
@@ -273,15 +254,15 @@ def _prior(path: Path) -> "Prior":
     return read_prior(path)
 
 
-def _method(name: str, seed: int, diagnose: bool) -> "Method":
+def _method(name: str, seed: int, check: bool) -> "Method":
     """Return the method of that name; raise if it is to be judged and cannot be."""
     from decond.lfi.inference import method_named
 
     method = method_named(name, seed)
-    if diagnose and method.runs_simulator:
+    if check and method.runs_simulator:
         raise ValueError(
-            f"--diagnose refits on held-out simulations, and --method {name} runs the simulator itself each time. "
-            "Leave --diagnose out, or choose another method."
+            f"--check refits on held-out simulations, and --method {name} runs the simulator itself each time. "
+            "Leave --check out, or choose another method."
         )
     return method
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from decond.cli.console import check_unread, errors, say_json, say_wrote, wrong_input
+from decond.cli.console import errors, say_json, say_notes, wrong_input
+from decond.cli.options import file, flag
+from decond.cli.outputs import check_predictions, check_unread, say_wrote, times_of
 from decond.tables import Table, TableError, check_output, read_table, write_table
 
 if TYPE_CHECKING:
@@ -24,14 +26,9 @@ def command(
         Path, typer.Argument(metavar="TABLE", help="A table (.csv, .tsv or .parquet) with the columns of x.")
     ],
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write; the suffix says the format: .csv, .tsv, .parquet."
-        ),
+        Path, file("Where to write; the suffix says the format: .csv, .tsv, .parquet.", "--output", "-o")
     ] = Path("predictions.csv"),
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a summary as JSON; the predictions are in --output.")
-    ] = False,
+    json: Annotated[bool, flag("--json", "Print a summary as JSON; the predictions are in --output.")] = False,
 ) -> None:
     """Predict z for every row of a table, with its standard deviation.
 
@@ -46,7 +43,10 @@ def command(
         given.check_length(1, "predicting")
         _check_names_are_free(given)
         estimator = _load(model)
-        x = given.numbers(_columns(estimator, given))
+        columns = _columns(estimator, given)
+        check_predictions(output, columns, ADDED)
+        before = times_of([output])
+        x = given.numbers(columns)
         predicted = _with_predictions(given, estimator, x, output)
         notes = _beyond(estimator, x)
         write_table(predicted, output)
@@ -54,11 +54,10 @@ def command(
         found = {"predictions": str(output), "model": type(estimator).__name__, **_summary(predicted)}
         say_json({**found, "notes": [*given.notes, *notes]})
         return
-    for note in given.notes:
-        errors.print(note, markup=False, highlight=False, soft_wrap=True)
+    say_notes(given.notes)
     for note in notes:
         errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
-    say_wrote(output)
+    say_wrote(output, before=before)
 
 
 def _load(path: Path) -> Any:

@@ -1,43 +1,15 @@
-"""What `decond fit` and `decond infer` share about reports: where they go, the command to repeat, a clean stdout."""
+"""What commands say of themselves: the command line that repeats one, and a clean stdout."""
 
 import contextlib
 import os
 import shlex
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
 
-__all__ = ["check_report", "command_of", "stdout_for_json"]
-
-
-def check_report(path: Path | None, *others: Path) -> None:
-    """Raise if a report cannot be written there, or is one of the other files that are written."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder. Give a file: --report {path / 'report.html'}")
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report is {path}; a report is a page. Call it {path.with_suffix('.html')}.")
-    if path.resolve() in [other.resolve() for other in others]:
-        raise ValueError(f"--report is {path}, which is written to already. Give the report another name.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
-    try:
-        _try_to_write(path)
-    except OSError as error:
-        raise OSError(f"--report is {path}, which cannot be written: {error.strerror}. Give another place.") from None
-
-
-def _try_to_write(path: Path) -> None:
-    """Open a file as it will be opened later, and leave everything as it was."""
-    existed = path.exists()
-    with path.open("ab"):
-        pass
-    if not existed:
-        path.unlink()
+__all__ = ["command_of", "stdout_for_json"]
 
 
 def command_of(ctx: typer.Context) -> str:

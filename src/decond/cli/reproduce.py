@@ -11,7 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from decond.cli.console import console, errors, make_folder, say_json, say_wrote, wrong_input
+from decond.cli.console import console, errors, say_json, wrong_input
+from decond.cli.options import Folder, flag
+from decond.cli.outputs import make_folder, say_wrote, times_of
 
 if TYPE_CHECKING:
     from decond.paper.comparison import Row
@@ -38,10 +40,8 @@ def command(
             metavar="FIGURE",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")] = Path(
-        "decond-paper"
-    ),
-    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, and nothing else.")] = False,
+    output: Folder = Path("decond-paper"),
+    json: Annotated[bool, flag("--json", "Print the numbers as JSON, and nothing else.")] = False,
 ) -> None:
     """Make a figure of the paper again, or all of them: a PNG each, and a JSON with its numbers.
 
@@ -49,6 +49,7 @@ def command(
     """
     with wrong_input():
         make_folder(output)
+    before = times_of(output.iterdir())
     from decond.paper import FIGURES
     from decond.paper.comparison import compare, write_comparison
 
@@ -70,7 +71,7 @@ def command(
         say_json({"figures": numbers, "comparison": comparison, "files": [str(path) for path in paths]})
         return
     _show_comparison(rows)
-    say_wrote(*paths)
+    say_wrote(*paths, before=before)
 
 
 @contextlib.contextmanager

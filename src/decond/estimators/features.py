@@ -229,11 +229,11 @@ class TaskTransformedFeatures(AnsweringRegressor):
         pairs = task = None
         if x is not None:
             rows = as_rows(self._remember_columns(x, "x") if first else self._known_columns(x), "x")
-            y = as_rows(y, "y")
+            y = _mediator_rows(y, "y")
             check_same_length(y, "y", len(rows), "x")
             pairs = Table(rows, y)
         if y_task is not None:
-            y_task = as_rows(y_task, "y_task")
+            y_task = _mediator_rows(y_task, "y_task")
             task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
         return _Given(pairs, task)
 
@@ -388,3 +388,15 @@ class _Settled(NamedTuple):
     offset: np.ndarray
     scale: np.ndarray
     result: FitResult | None
+
+
+def _mediator_rows(value: Any, name: str) -> np.ndarray:
+    """Return a mediator of numbers; labels have no features."""
+    entries = as_rows(value, name, labels=True).flat
+    label = next((entry for entry in entries if isinstance(entry, str)), None)
+    if label is not None:
+        raise TypeError(
+            f"{name} holds labels (for example {label!r}); TaskTransformedFeatures links tables by numbers only. Use "
+            "TaskTransformedGP, or AggregateGP for means of groups."
+        )
+    return as_rows(value, name)

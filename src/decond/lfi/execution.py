@@ -11,12 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["LimitedCaller", "Result", "call", "described", "summarized"]
+__all__ = ["LimitedCaller", "Result", "call", "described", "in_order", "summarized"]
 
 NOT_FINITE = "returned NaN or infinity"
 """The reason of a simulation whose result cannot be used."""
@@ -27,7 +27,7 @@ Simulator = Callable[..., Any]
 class Result(NamedTuple):
     """What came of one simulation: summaries (s,), raw data if there are any, the reason if it failed, its time.
 
-    `names` are those of the summaries, where the simulator returned a dict or a pandas Series or frame.
+    `names` are those of the summaries, where the simulator returned them in a dict or a pandas Series or frame.
     """
 
     x: np.ndarray | None
@@ -47,10 +47,29 @@ def call(
         outputs = _split(output, len(theta)) if batched else [output]
     except (Exception, SystemExit) as error:
         return [Result(None, None, described(error), (time.perf_counter() - start) / len(theta))] * len(theta)
-    names = _names(output, batched) if summarize is None else None
     parts = [_digested(item, summarize) for item in outputs]
     seconds = (time.perf_counter() - start) / len(theta)
-    return [Result(*part, seconds, names) for part in parts]
+    if summarize is not None:
+        return [Result(*part, seconds) for part in parts]
+    of_all = _names(output, batched)
+    return [Result(*part, seconds, of_all or _names(item, False)) for part, item in zip(parts, outputs, strict=True)]
+
+
+def in_order(result: Result, names: Sequence[str] | None) -> Result:
+    """Return a result with its summaries in the order of `names`, which are those of the first simulation.
+
+    One with as many values under other names has failed. Numbers of values are compared elsewhere.
+
+    >>> in_order(Result(np.array([1.0, 2.0]), None, "", 0.1, ("sd", "mean")), ["mean", "sd"]).x
+    array([2., 1.])
+    """
+    found = result.names
+    if found is None or names is None or result.x is None or list(found) == list(names) or len(found) != len(names):
+        return result
+    if sorted(found) != sorted(names):
+        reason = f"returned {', '.join(found)} where the first simulation has {', '.join(names)}"
+        return result._replace(x=None, reason=result.reason or reason)
+    return result._replace(x=result.x[[found.index(name) for name in names]], names=tuple(names))
 
 
 def summarized(raw: np.ndarray, summarize: Simulator) -> tuple[np.ndarray | None, str]:
@@ -71,12 +90,27 @@ def described(error: BaseException) -> str:
 
 
 def _split(output: Any, n: int) -> list[Any]:
+    """Return the rows of a batch; a dict has one column of them under each name."""
+    if isinstance(output, Mapping):
+        return _rows(output, n)
     if hasattr(output, "to_numpy"):  # iterating a pandas frame would give its columns
         output = output.to_numpy()
     rows = len(output) if hasattr(output, "__len__") else 0
     if rows != n:
         raise ValueError(f"returned {rows} rows for a batch of {n}")
     return list(output)
+
+
+def _rows(columns: Mapping[Any, Any], n: int) -> list[Any]:
+    """Return rows from columns by name; a column (n, 1) is one of n values."""
+    values = [np.asarray(column) for column in columns.values()]
+    for name, column in zip(columns, values, strict=True):
+        if column.shape not in ((n,), (n, 1)):
+            raise ValueError(
+                f"returned a dict whose {name!r} has shape {column.shape} for a batch of {n}; each name needs {n} "
+                "numbers, one for each row"
+            )
+    return list(np.column_stack(values)) if values else [[]] * n
 
 
 def _names(output: Any, batched: bool) -> tuple[str, ...] | None:

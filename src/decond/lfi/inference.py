@@ -113,7 +113,7 @@ def infer(
         if chosen.runs_simulator:
             pilot = min(max(int(PILOT * total), few), total - 1)
             return _with_its_own_simulations(chosen, simulator, prior, seen, (pilot, total), seed, options)
-        return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, _mark(observed))
+        return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, observed)
 
 
 def method_named(method: str | Method, seed: Any = 0) -> Method:
@@ -174,15 +174,17 @@ def _in_rounds(
     sizes: list[int],
     seed: Any,
     options: dict[str, Any],
-    mark: str,
+    given: Any,
 ) -> Posterior:
+    """Return the posterior after all rounds; `observed` is what the method takes, and `given` what the user gave."""
     check_on_few(method, simulator, prior, observed, sizes[0], seed, options)
     sims: Simulations | None = None
     posterior: Posterior | None = None
     for number, size in enumerate(sizes):
         label, proposal = str(number), None
         if posterior is not None:
-            label = _label(number, mark, prior, options["store"])
+            assert sims is not None
+            label = _label(number, _mark(given, sims), prior, options["store"])
             proposal = _proposal(posterior, prior, label, size, (int(seed or 0), number), options["store"])
         new = simulate(simulator, prior, size, seed=seed, proposal=proposal, round=label, **options)
         sims = new if sims is None else sims + new
@@ -194,9 +196,12 @@ def _in_rounds(
     return posterior
 
 
-def _mark(observed: Any) -> str:
-    """Return a short text that tells one observation from another."""
+def _mark(observed: Any, sims: Simulations) -> str:
+    """Return a short text that tells one observation from another, in whatever order it names its values."""
+    names = value_names(observed)
     values = list(observed.values()) if isinstance(observed, Mapping) else observed
+    if names is not None and sims.summary_names is not None and sorted(names) == sorted(sims.summary_names):
+        values = sims.observed_row(observed)
     try:
         content = np.asarray(values, dtype=np.float64).tobytes()
     except (TypeError, ValueError):  # raw data sets may have parts of different lengths
@@ -248,7 +253,7 @@ def _with_its_own_simulations(
     with opened(options["store"], prior) as file:
         limit = None if options["timeout"] is None else float(options["timeout"])
         with contextlib.closing(
-            Calls(simulator, batched, options["summarize"], limit, file.keeper())
+            Calls(simulator, batched, options["summarize"], limit, file.keeper(), sims.summary_names)
         ) as method.calls:
             posterior: Posterior = method.fit(sims, prior).posterior(observed)
     return posterior

@@ -81,11 +81,13 @@ def finish(connection: sqlite3.Connection, where: str, which: tuple[Any, ...], r
     return changed.rowcount == 1
 
 
-def note_names(connection: sqlite3.Connection, results: Sequence[Result]) -> None:
-    """Note what the simulator calls its summaries, unless that is known already."""
+def note_names(connection: sqlite3.Connection, results: Sequence[Result]) -> list[str] | None:
+    """Note what the simulator calls its summaries, unless that is known; return what is known then, or None."""
     names = next((result.names for result in results if result.names and not result.reason), None)
     if names is not None:
         connection.execute("INSERT OR IGNORE INTO header VALUES ('summaries', ?)", (json.dumps(names),))
+    found = connection.execute("SELECT value FROM header WHERE key = 'summaries'").fetchone()
+    return None if found is None else list(json.loads(found[0]))
 
 
 def told(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Result]:

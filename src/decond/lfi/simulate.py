@@ -71,6 +71,7 @@ def simulate(
     Args:
         simulator: ``simulator(theta, rng)`` with one row of parameters (d,), returning summaries (s,); with
             `batched`, rows (b, d) in and (b, s) out, 100 at a time; if a batch raises, its rows run one by one.
+            Summaries may have names: a dict or a Series; of a batch a frame, a dict of columns, or a list of dicts.
         prior: The prior; without a `proposal` its draws are the parameters.
         n: How many simulations.
         seed: Fixes the parameters and the generators.

@@ -12,7 +12,7 @@ import numpy as np
 from decond.checks import as_count, warn
 from decond.lfi.database import Database, StoreError
 from decond.lfi.draws import drawn_parameters
-from decond.lfi.execution import Result, summarized
+from decond.lfi.execution import Result, in_order, summarized
 from decond.lfi.fingerprint import NONE, changed, fingerprint
 from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, SimulationWarning, enter_round, plans, write_plan
 from decond.lfi.prior import Prior
@@ -261,10 +261,10 @@ class SimulationStore:
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another process finished first stays as it is."""
         with self.database.transaction() as connection:
-            note_names(connection, results)
+            names = note_names(connection, results)
             for row, result in zip(rows, results, strict=True):
                 where = "round = ? AND row = ? AND status IN ('open', 'running')"
-                finish(connection, where, (label, row), result)
+                finish(connection, where, (label, row), in_order(result, names))
 
     def tally(self, label: str, n: int) -> tuple[int, int]:
         """Return how many of the first n rows of a round are finished, and how many of these failed."""

@@ -98,7 +98,7 @@ def _distinct(posterior: Posterior) -> list[Check]:
 def _calibration(diagnosis: diagnostics.Report | None) -> Check:
     question = "Are its uncertainties right?"
     if diagnosis is None or diagnosis.calibration is None:
-        why = "Refitting on held-out simulations tells: decond infer --diagnose, or lfi.diagnose."
+        why = "Refitting on held-out simulations tells: decond infer --check, or lfi.diagnose."
         if diagnosis is not None:
             why = diagnosis.why_not
         return Check(question, "open", "the calibration of the posterior was not checked", f"Not checked. {why}")

@@ -6,6 +6,7 @@ labels if none does; a column that mixes them is taken as labels only when the u
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,7 @@ class Table:
         )
         if _is_typed(cells) and cells.dtype.kind == "M":
             return [stamp.isoformat().removesuffix("T00:00:00") for stamp in cells]
-        alike = _canonical if parsed(cells).notna().all() else str.strip
+        alike = _canonical if parsed(cells).notna().all() else as_name
         return [alike(str(cell)) for cell in cells]
 
     def _refuse_unclear(self, column: str, more: str = "") -> None:
@@ -202,6 +203,15 @@ def parsed(cells: "pd.Series") -> "pd.Series":
 def missing(cells: "pd.Series") -> "pd.Series":
     """Return where a cell that should hold a number is empty, or says that it is missing."""
     return cells.isna() | cells.astype(str).str.strip().str.lower().isin(MISSING)
+
+
+def as_name(text: str) -> str:
+    r"""Return a text without blanks around it, and each letter with its accents as one sign: ö may be written as two.
+
+    >>> as_name(" Ko\N{COMBINING DIAERESIS}ln") == "Köln"
+    True
+    """
+    return unicodedata.normalize("NFC", text.strip())
 
 
 def _canonical(number: str) -> str:

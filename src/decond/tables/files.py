@@ -2,14 +2,14 @@
 
 import csv
 import functools
-import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decond.checks import near_files
-from decond.tables.columns import Table, TableError
+from decond.tables.columns import Table, TableError, as_name
 from decond.tables.decimals import with_decimal_points
+from decond.tables.encodings import encoding_of, open_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +21,14 @@ WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 PARQUET = (".parquet", ".pq")
 SUFFIXES = (*SEPARATORS, *(f"{suffix}.gz" for suffix in SEPARATORS), *PARQUET)
 ACCEPTED = ".csv, .tsv (also with .gz) or .parquet"
-SAVE = "Save it again as UTF-8; a spreadsheet may call that CSV UTF-8."
 GIVE = f"Give the path of a file, {ACCEPTED}."
 
 
 def read_table(path: Any) -> Table:
     r"""Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
 
-    Semicolons, and decimal commas beside them, are understood where a column leaves no doubt; a note says so.
+    Semicolons, and decimal commas beside them, are understood where a column leaves no doubt; a note says so. Text is
+    UTF-8, or UTF-16 with a byte-order mark; other text is read as Windows-1252, and a note says that too.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "hours.csv"
@@ -93,11 +93,10 @@ def _suffix(path: Path) -> str:
     return suffix
 
 
-def _line_of(path: Path, separator: str, row: int) -> int | None:
+def _line_of(path: Path, encoding: str, separator: str, row: int) -> int | None:
     """Return on which line a row below the header begins: lines may be blank, and quoted cells may span several."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with open_text(path, encoding) as file:
             reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
             first, passed = 1, -1
             for cells in reader:
@@ -115,15 +114,18 @@ def _read_text(path: Path, usual: str) -> Table:
     """Read every cell as text, header included, so that nothing is renamed or dropped; say what was guessed."""
     import pandas as pd
 
-    separator = separator_of([str(name) for name in _cells(path, usual, rows=1).iloc[0]], usual)
-    names = [name.strip() for name in _cells(path, separator, rows=1).iloc[0]]
+    encoding = encoding_of(path)
+    cells = functools.partial(_cells, path, encoding.name)
+    separator = separator_of([str(name) for name in cells(usual, rows=1).iloc[0]], usual)
+    names = [as_name(name) for name in cells(separator, rows=1).iloc[0]]
     _check_names(names, path.name, separator)
-    frame = _cells(path, separator).iloc[1:].reset_index(drop=True)
+    frame = cells(separator).iloc[1:].reset_index(drop=True)
     frame.columns = pd.Index(names)
     frame, unclear, commas = with_decimal_points(frame) if separator == ";" else (frame, {}, False)
     decimal = ", with decimal commas" if commas else ""
-    notes = (f"{path.name} was read as separated by {WORDS[separator]}{decimal}.",) if separator != usual else ()
-    return Table(frame, path.name, functools.partial(_line_of, path, separator), notes, unclear)
+    guessed = (f"{path.name} was read as separated by {WORDS[separator]}{decimal}.",) if separator != usual else ()
+    line_of = functools.partial(_line_of, path, encoding.name, separator)
+    return Table(frame, path.name, line_of, (*guessed, *encoding.notes), unclear)
 
 
 def separator_of(header: Sequence[str], usual: str) -> str:
@@ -138,13 +140,13 @@ def separator_of(header: Sequence[str], usual: str) -> str:
     return others[0] if len(header) == 1 and others in ([";"], ["\t"], [","]) else usual
 
 
-def _cells(path: Path, separator: str, rows: int | None = None) -> "pd.DataFrame":
+def _cells(path: Path, encoding: str, separator: str, rows: int | None = None) -> "pd.DataFrame":
     """Return the first rows, or all, as text."""
     import pandas as pd
 
     options: dict[str, Any] = {"header": None, "index_col": False, "dtype": str, "keep_default_na": False}
     try:
-        return pd.read_csv(path, sep=separator, nrows=rows, skipinitialspace=True, encoding="utf-8-sig", **options)
+        return pd.read_csv(path, sep=separator, nrows=rows, skipinitialspace=True, encoding=encoding, **options)
     except pd.errors.EmptyDataError:
         raise TableError(f"{path.name} is empty. Its first line should name the columns.") from None
     except pd.errors.ParserError as error:
@@ -153,8 +155,6 @@ def _cells(path: Path, separator: str, rows: int | None = None) -> "pd.DataFrame
             f"{path.name} is not a regular table: {reason}. Every line needs as many fields as the first; put quotes "
             "around text that holds a separator."
         ) from None
-    except (UnicodeDecodeError, EOFError, OSError) as error:
-        raise TableError(f"{path.name} cannot be read as UTF-8 text ({error}). {SAVE}") from None
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":

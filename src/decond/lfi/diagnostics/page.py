@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_number, value_names
-from decond.lfi.diagnostics.calibration import simulation_based_calibration
+from decond.lfi.diagnostics.calibration import Calibration, simulation_based_calibration
 from decond.lfi.diagnostics.predictive import compare, posterior_predictive_check, share_as_remote
 from decond.lfi.diagnostics.report import Report
-from decond.lfi.diagnostics.sufficiency import enough_simulations
+from decond.lfi.diagnostics.sufficiency import Sufficiency, enough_simulations
 from decond.lfi.diagnostics.trials import Progress, check_method, from_prior, whole_seed
 from decond.lfi.methods.base import Method, summarized_observation
 from decond.lfi.prior import Prior
@@ -81,7 +81,6 @@ def diagnose(
     names = None if method.takes_raw else sims.summary_names or value_names(observed)
     known = None if truth is None else prior.rows(truth, "truth")[0]
     posterior = copy.copy(method).fit(sims, prior).posterior(observed)
-    remote = share_as_remote(sims, row)
     if simulator is None:
         check = compare(sims, row, level, names)
     else:
@@ -92,28 +91,36 @@ def diagnose(
     calibration = sufficiency = None
     if not why_not:
         with _shown(progress) as report:
-            time = CALIBRATION_TIME * seconds
-            calibration = simulation_based_calibration(
-                method,
-                sims,
-                prior,
-                n,
-                seed=seed,
-                test=judged,
-                level=level,
-                seconds=time,
-                progress=report("calibration"),
-            )
-            sufficiency = enough_simulations(
-                method,
-                sims,
-                prior,
-                test=judged,
-                calibration=calibration,
-                seconds=seconds - time,
-                progress=report("half of them"),
-            )
+            trials = {"test": judged, "seed": seed, "level": level}
+            calibration, sufficiency = _refitted(method, sims, prior, n, seconds, report, trials)
+    remote = share_as_remote(sims, row)
     return Report(posterior, calibration, sufficiency, check, simulator is not None, remote, why_not, known)
+
+
+def _refitted(
+    method: Method,
+    sims: Simulations,
+    prior: Prior,
+    n: int,
+    seconds: float,
+    report: Callable[[str], Progress],
+    trials: dict[str, Any],
+) -> tuple[Calibration, Sufficiency]:
+    """Return how the method does on held-out simulations, fitted to all others and to half of them."""
+    time = CALIBRATION_TIME * seconds
+    calibration = simulation_based_calibration(
+        method, sims, prior, n, seconds=time, progress=report("calibration"), **trials
+    )
+    sufficiency = enough_simulations(
+        method,
+        sims,
+        prior,
+        test=trials["test"],
+        calibration=calibration,
+        seconds=seconds - time,
+        progress=report("half of them"),
+    )
+    return calibration, sufficiency
 
 
 def _summaries(method: Method, observed: Any, sims: Simulations, options: dict[str, Any]) -> np.ndarray:

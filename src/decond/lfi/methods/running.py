@@ -8,7 +8,7 @@ import numpy as np
 
 from decond.checks import as_count, as_number
 from decond.lfi.draws import BLOCK
-from decond.lfi.execution import LimitedCaller, Result, Simulator, call
+from decond.lfi.execution import LimitedCaller, Result, Simulator, call, in_order
 from decond.lfi.simulations import Simulations
 from decond.lfi.work import packed
 
@@ -26,6 +26,7 @@ class Calls:
         summarize: Turns what it returns into summaries.
         limit: Seconds for one call.
         keep: Called with the parameters and the results after each call.
+        names: Those of the summaries of the simulations so far, where they have any.
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class Calls:
         summarize: Simulator | None,
         limit: float | None,
         keep: Callable[[np.ndarray, Sequence[Result]], None],
+        names: Sequence[str] | None = None,
     ) -> None:
         self._functions = (simulator, summarize, batched)
         self._keep = keep
+        self._names = names
         self._limited = None if limit is None else LimitedCaller(packed(simulator, summarize, batched), limit)
 
     def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
@@ -45,6 +48,7 @@ class Calls:
         results = self._attempt(theta, rng)
         if len(theta) > 1 and all(result.x is None for result in results):
             results = [self._attempt(row[None, :], rng)[0] for row in theta]
+        results = [in_order(result, self._names) for result in results]
         self._keep(theta, results)
         return results
 
@@ -72,8 +76,10 @@ class BoundedSimulator:
         budget: int,
         time_limit: float,
         calls: Calls | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self._simulator, self._batched, self._width, self._calls = simulator, batched, width, calls
+        self._names = names
         self._budget, self._deadline = budget, time.monotonic() + time_limit
         self.n_run, self.n_failed = 0, 0
         self.first_reason = ""
@@ -85,7 +91,8 @@ class BoundedSimulator:
         """Return the simulator of a fitted method, with the simulations and the time that its pilot leaves."""
         budget = method.n_simulations - len(method.sims_)
         width, calls = method.sims_.x.shape[1], getattr(method, "calls", None)
-        return cls(method.simulator, method.batched, width, budget, method.time_limit, calls)
+        names = method.sims_.summary_names
+        return cls(method.simulator, method.batched, width, budget, method.time_limit, calls, names)
 
     @property
     def left(self) -> int:
@@ -157,7 +164,7 @@ class BoundedSimulator:
         results = call(self._simulator, None, self._batched, theta, rng)
         if len(theta) > 1 and all(result.x is None for result in results):
             results = [call(self._simulator, None, True, row[None, :], rng)[0] for row in theta]
-        return results
+        return [in_order(result, self._names) for result in results]
 
 
 def check_budget(simulator: Any, n_simulations: Any, n_pilot: int, time_limit: Any) -> None:

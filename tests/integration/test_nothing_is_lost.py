@@ -1,0 +1,181 @@
+"""Commands write their own files again, and say so; a file that they did not write is never lost."""
+
+import datetime
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+from decond.cli import app
+from decond.io import load
+
+FIT = ("fit", "hours.csv", "days.csv", "--x", "wind", "--y", "day", "--z", "power", "--aggregate", "--restarts", "0")
+INFER = ("infer", "waits_here:simulate", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "30")
+MINE = "site,height\nnorth,12\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Return a folder with the inputs of all commands, in which they run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+    wind = np.random.default_rng(0).uniform(0, 10, 40)
+    hours = pd.DataFrame({"day": np.repeat(np.arange(10), 4), "wind": wind})
+    hours.to_csv("hours.csv", index=False)
+    hours.groupby("day")["wind"].mean().rename("power").to_csv("days.csv")
+    Path("waits_here.py").write_text(
+        "def simulate(theta, rng):\n    return [rng.exponential(1 / theta[0], 15).mean()]\n"
+    )
+    Path("prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
+    Path("seen.csv").write_text("mean\n0.59\n")
+    return tmp_path
+
+
+def decond(*arguments, code=0):
+    """Run a command and return what it printed: results, or why it was refused."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.stderr if code else result.stdout
+
+
+def refused_and_kept(path, *arguments):
+    """Run a command that would write onto a file; return why not, after a look at every file."""
+    before = {file.name: file.read_bytes() for file in Path().iterdir() if file.is_file()}
+    assert path in before
+    said = decond(*arguments, code=2)
+    assert {file.name: file.read_bytes() for file in Path().iterdir() if file.is_file()} == before
+    return said
+
+
+# ---- what decond wrote ---------------------------------------------------------------------------------------
+
+
+def test_a_fit_says_what_it_replaced_and_of_when():
+    first = decond(*FIT, "--report", "page.html")
+    assert first.endswith("wrote model.decond\nwrote model.png\nwrote page.html\n")
+    then = datetime.datetime(2024, 5, 17, 15, 2).timestamp()
+    os.utime("model.decond", (then, then))
+    again = decond(*FIT, "--report", "page.html", "--seed", "1")
+    assert "\nreplaced model.decond of 2024-05-17 15:02\n" in again
+    assert re.search(r"\nreplaced model\.png of [\d: -]+\nreplaced page\.html of [\d: -]+\n$", again)
+    assert load("model.decond").seed == 1
+    assert set(json.loads(decond(*FIT, "--json"))) >= {"model", "picture"}  # one JSON object, and nothing else
+
+
+def test_an_inference_says_what_it_replaced():
+    assert decond(*INFER).endswith("wrote posterior.csv\nwrote posterior.png\n")
+    assert re.search(r"\nreplaced posterior\.csv of [\d: -]+\nreplaced posterior\.png of [\d: -]+\n$", decond(*INFER))
+
+
+@pytest.mark.parametrize("name", ["draws.parquet", "draws.csv.gz"])
+def test_draws_are_known_by_the_picture_or_by_the_names_of_parameters(name):
+    decond(*INFER, "-o", name)
+    Path("draws.png").unlink()
+    assert f"replaced {name} of " in decond(*INFER, "-o", name)
+    Path("prior.toml").write_text('[speed]\ndistribution = "gamma"\na = 2.0\n')
+    assert f"replaced {name} of " in decond(*INFER, "-o", name)
+    Path("draws.png").unlink()
+    Path("prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
+    assert "not draws that decond infer wrote" in refused_and_kept(name, *INFER, "-o", name)
+
+
+def test_predictions_are_replaced_also_by_those_for_another_table():
+    decond(*FIT)
+    assert decond("predict", "model.decond", "hours.csv") == "wrote predictions.csv\n"
+    pd.DataFrame({"site": ["a"], "wind": [5.0]}).to_csv("new.csv", index=False)
+    assert re.fullmatch(r"replaced predictions\.csv of [\d: -]+\n", decond("predict", "model.decond", "new.csv"))
+    assert list(pd.read_csv("predictions.csv")) == ["site", "wind", "mean", "sd"]
+
+
+def test_an_empty_file_can_be_written_to():
+    for name in ("model.decond", "page.html"):
+        Path(name).touch()
+    assert "replaced model.decond of " in decond(*FIT, "--report", "page.html")
+    assert len(load("model.decond").predict(pd.DataFrame({"wind": [1.0]}))) == 1
+
+
+# ---- what decond did not write -------------------------------------------------------------------------------
+
+IN_THE_WAY = {
+    "model": (
+        "results.decond",
+        (*FIT, "-o", "results.decond"),
+        "results.decond is there already, and it is not a model of decond: it would be lost. Move or delete it, or "
+        "give another --output.",
+    ),
+    "report": (
+        "page.html",
+        (*FIT, "--report", "page.html"),
+        "page.html is there already, and it is not a report of decond: it would be lost. Move or delete it, or give "
+        "another --report.",
+    ),
+    "report of an inference": ("page.html", (*INFER, "--report", "page.html"), "not a report of decond"),
+    "draws": (
+        "table.csv",
+        (*INFER, "-o", "table.csv"),
+        "and it is not draws that decond infer wrote",
+    ),
+    "predictions": (
+        "predictions.csv",
+        ("predict", "model.decond", "hours.csv"),
+        "predictions.csv is there already, and it is not a table that decond predict wrote",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "words"), IN_THE_WAY.values(), ids=IN_THE_WAY)
+def test_a_file_of_the_user_is_kept(name, arguments, words):
+    if arguments[0] == "predict":
+        decond(*FIT)
+    Path(name).write_text(MINE)
+    assert words in refused_and_kept(name, *arguments)
+
+
+def test_a_table_of_the_users_own_means_is_no_prediction():
+    decond(*FIT)
+    Path("predictions.csv").write_text("site,mean,sd\nnorth,12,1\n")
+    said = refused_and_kept("predictions.csv", "predict", "model.decond", "hours.csv")
+    assert "not a table that decond predict wrote" in said
+
+
+def test_a_table_beside_a_picture_of_decond_is_no_set_of_draws():
+    decond(*FIT, "-o", "table.decond")
+    Path("table.csv").write_text(MINE)
+    assert "not draws that decond infer wrote" in refused_and_kept("table.csv", *INFER, "-o", "table.csv")
+
+
+def test_another_zip_is_no_model():
+    pd.DataFrame({"x": [1.0]}).to_csv("model.decond", index=False, compression="zip")
+    assert "it is not a model of decond" in refused_and_kept("model.decond", *FIT)
+
+
+def test_another_picture_is_kept():
+    Figure().savefig("posterior.png")
+    assert "posterior.png is there already, not drawn by decond" in refused_and_kept("posterior.png", *INFER)
+
+
+@pytest.mark.parametrize("name", ["hours.csv", "./days.csv", "link.csv"])
+def test_inputs_are_never_written_to(name):
+    os.symlink("days.csv", "link.csv")
+    said = refused_and_kept("days.csv", *FIT, "-o", name)
+    assert f"{Path(name)} is read by this command, and would be lost. Give the output another name." in said
+
+
+WRONG_NAMES = {
+    "model.csv": "--output is model.csv, and a model is no table: decond predict writes one. Call it model.decond.",
+    "model.html": "--output is model.html, and a model is no page: --report writes one. Call it model.decond.",
+}
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_a_model_is_not_called_like_something_else(name):
+    assert WRONG_NAMES[name] in decond(*FIT, "-o", name, code=2)
+    assert not Path(name).exists()
