@@ -47,6 +47,9 @@ OBSERVATIONS = {
     "aggregated, sampled": Aggregated(
         X, GROUPS, noise=0.2, individual_noise=0.3, weights=ROW_WEIGHTS, sampled=True, repeats=[1, 2, 5, 1, 3]
     ),
+    "aggregated, reliability": Aggregated(
+        X, GROUPS, noise=0.2, individual_noise=0.3, reliability=np.linspace(0.5, 1.0, 5)
+    ),
     "mediated, full": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3),
     "mediated, map": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator="map"),
     "mediated, untied": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator_noise=0.7),

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_number, as_rows, check_choice, column_names
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
-from decond.estimators.ensemble import Ensemble, averaged, shares, single
+from decond.estimators.ensemble import Ensemble, averaged, single
+from decond.estimators.reliability import are_samples, doubted, weight_of_reliability
 from decond.estimators.showing import Shown
 from decond.features.base import as_kernel
 from decond.learning import FitResult, HyperparameterSample, Model, maximize_evidence, sample_hyperparameters, select
@@ -20,6 +21,7 @@ __all__ = ["AnsweringRegressor", "IndirectRegressor", "PosteriorRegressor"]
 
 UNCERTAINTIES = ("honest", "plain")
 MEANS = ("constant", "zero")
+Fit = tuple[FitResult, HyperparameterSample]
 
 
 class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
@@ -218,7 +220,7 @@ class PosteriorRegressor(AnsweringRegressor):
         extra: "Extra",
         progress: Any = None,
         look_around: bool = True,
-    ) -> tuple[FitResult, HyperparameterSample]:
+    ) -> Fit:
         """Maximize the evidence and, for honest error bars, look around the optimum."""
         free = _free(model, choice, extra)
         variables = select(
@@ -233,21 +235,20 @@ class PosteriorRegressor(AnsweringRegressor):
 
     def _conclude(
         self,
-        fits: list[tuple[FitResult, HyperparameterSample]],
+        fits: list[Fit],
         z: np.ndarray,
         evaluations: int = 0,
-        kinds: Sequence[int] | None = None,
+        weights: Sequence[float] | np.ndarray = (1.0,),
     ) -> Self:
-        """Keep what was learned and build the posterior; `evaluations` were spent on searches before.
+        """Keep what was learned, models with their weights, and build the posterior.
 
-        Models of one of the `kinds` are averaged by their evidence, different kinds count the same.
+        `evaluations` were spent on searches before.
         """
         results = [result for result, _ in fits]
-        kinds = [0] * len(results) if kinds is None else kinds
         total = evaluations + sum(result.evaluations for result in results)
-        best = results[int(np.argmax(shares(results, kinds)))]
+        best = results[int(np.argmax(weights))]
         best = dataclasses.replace(best, evaluations=total, failures=sum(result.failures for result in results))
-        return self._set_ensemble(averaged(results, [sample for _, sample in fits], z, kinds), best)
+        return self._set_ensemble(averaged(results, [sample for _, sample in fits], z, weights), best)
 
     def _learn_or_use(
         self, observation: Observation, z: np.ndarray, choice: KernelChoice, optimize: bool, progress: Any
@@ -260,7 +261,24 @@ class PosteriorRegressor(AnsweringRegressor):
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
         paths = [path for path in noises if values.get(path)]
         extra = Extra(paths, bounds={path: noise_range(z) for path in paths} if choice.free is not None else None)
-        return self._conclude([self._learn(model, z, choice.under("prior.kernel."), extra, progress)], z)
+        choice = choice.under("prior.kernel.")
+        fit = self._learn(model, z, choice, extra, progress)
+        if self.uncertainty == "honest" and are_samples(observation):
+            return self._conclude_samples(fit, z, choice, extra, progress)
+        return self._conclude([fit], z)
+
+    def _conclude_samples(self, fit: Fit, z: np.ndarray, choice: KernelChoice, extra: "Extra", progress: Any) -> Self:
+        """Beside a model of groups whose rows are a sample, keep one that counts their reliability."""
+        found = fit[0].model
+        model = doubted(found, z)
+        if model is None:
+            return self._conclude([fit], z)
+        extra = extra.from_here(found)
+        second = self._learn(model, z, choice, extra, progress)
+        complete = Model(found.prior, found.observation.replace(sampled=False))
+        result, _ = self._learn(complete, z, choice, extra, progress, look_around=False)
+        weight = weight_of_reliability(second[0], result)
+        return self._conclude([fit, second], z, result.evaluations, [1.0 - weight, weight])
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""
@@ -308,6 +326,12 @@ class Extra:
         self.free, self.tied, self.restarts = tuple(free), tuple(tied), restarts
         self.quiet = tuple(path for path in self.free if path.endswith("noise"))  # it may well be next to nothing
         self.bounds, self.hyperpriors = dict(bounds or {}), dict(hyperpriors or {})
+
+    def from_here(self, model: Model) -> "Extra":
+        """Return the same for a search that begins where another ended: no restarts, and no further warnings."""
+        again = Extra(self.free, self.tied, self.bounds, self.hyperpriors, restarts=0)
+        again.quiet = tuple(model.values())
+        return again
 
 
 def noise_range(z: np.ndarray) -> tuple[float, float]:

@@ -58,14 +58,17 @@ def single(model: Model, z: np.ndarray) -> Ensemble:
 
 
 def averaged(
-    results: list[FitResult], samples: list[HyperparameterSample], z: np.ndarray, kinds: Sequence[int]
+    results: list[FitResult],
+    samples: list[HyperparameterSample],
+    z: np.ndarray,
+    weights: Sequence[float] | np.ndarray,
 ) -> Ensemble:
-    """Average models by their shares, and each over its hyperparameters.
+    """Average models by their weights, and each over its hyperparameters.
 
     The mean is taken at the optimum of every model, the deviation over all hyperparameters.
     """
     members = []
-    for i, (share, sample) in enumerate(zip(shares(results, kinds), samples, strict=True)):
+    for i, (share, sample) in enumerate(zip(weights, samples, strict=True)):
         for s, (values, weight) in enumerate(zip(sample.values, sample.weights, strict=True)):
             members.append(Member(i, values, float(share * weight), float(share) if s == 0 else 0.0))
     return Ensemble(tuple(result.model for result in results), tuple(members), z)

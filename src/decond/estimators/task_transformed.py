@@ -7,6 +7,7 @@ import numpy as np
 from decond.checks import as_targets, check_choice
 from decond.estimators.base import Extra, PosteriorRegressor, deviation_of, noise_range
 from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel
+from decond.estimators.ensemble import shares
 from decond.estimators.groups import SharedGroups, shared_groups
 from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation, Transformation, descriptions
@@ -148,7 +149,8 @@ class TaskTransformedGP(PosteriorRegressor):
                     fits.append(fit)
                 else:
                     spent += fit[0].evaluations
-        return self._conclude(fits, z, spent, [*range(len(kinds))] * len(mediators))
+        weights = shares([result for result, _ in fits], [*range(len(kinds))] * len(mediators))
+        return self._conclude(fits, z, spent, weights)
 
     def _given(
         self,

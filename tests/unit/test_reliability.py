@@ -1,0 +1,189 @@
+"""Averages over a few rows of a group: how much of their differences is real, and what honest models make of it."""
+
+import dataclasses
+
+import numpy as np
+import oracle_kernels
+import oracles
+import pytest
+
+from decond import kernels
+from decond.estimators import AggregateGP, TaskTransformedGP
+from decond.estimators.reliability import COMPLETE, LEAST_RELIABILITY, reliabilities, weight_of_reliability
+from decond.learning import FitResult
+from decond.regression import Aggregated, FunctionPrior, condition
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((11, 2))
+X_NEW = RNG.standard_normal((4, 2))
+GROUPS = np.array(["b", "a", "c", "b", "a", "d", "b", "e", "a", "b", "d"])  # one row of c, one of e
+WEIGHTS = RNG.uniform(0.5, 2.0, 11)
+SHARES = np.array([0.9, 0.6, 1.0, 0.75, 0.5])
+ROOT = 0.2 * RNG.standard_normal((11, 11))
+
+
+def drawn_together(M, reliability):
+    """M with every column replaced by r of itself and 1 - r of the mean column."""
+    return np.array([r * column + (1.0 - r) * M.mean(axis=1) for column, r in zip(M.T, reliability, strict=True)]).T
+
+
+# ---- reliability of averages ---------------------------------------------------------------------------------
+
+
+def textbook_reliabilities(mean, covariance, M):
+    """b / (b + w / n_j), every variance as E[fᵀQf] = mᵀQm + tr(QC) with Q written out; several columns add up."""
+
+    def expected(Q):
+        return sum(column @ Q @ column + np.trace(Q @ covariance) for column in mean.reshape(len(mean), -1).T)
+
+    m = M.shape[1]
+    sizes = 1.0 / (M**2).sum(axis=0)
+    several = [j for j in range(m) if sizes[j] > 1.5]
+    within = [expected(np.diag(M[:, j]) - np.outer(M[:, j], M[:, j])) for j in several]
+    w = np.mean([v * sizes[j] / (sizes[j] - 1.0) for v, j in zip(within, several, strict=True)])
+    listed = expected(M @ (np.eye(m) - np.full((m, m), 1.0 / m)) @ M.T) / (m - 1)
+    b = listed - np.mean(w / sizes)
+    return b / (b + w / sizes)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize("columns", [(), (2,)], ids=["one target", "two targets"])
+def test_reliability_is_the_share_of_variance_between_groups(weights, columns):
+    M = oracles.averaging(GROUPS, weights)
+    level = np.array([3.0 * (ord(group) - ord("a")) for group in GROUPS])  # groups differ, so no share is at its edge
+    mean = (level + X[:, 0] if not columns else np.column_stack([level + X[:, 0], X[:, 1] - level])).astype(float)
+    covariance = ROOT @ ROOT.T
+    expected = textbook_reliabilities(mean, covariance, M)
+    assert LEAST_RELIABILITY < expected.min() < expected.max() < 1.0
+    np.testing.assert_allclose(reliabilities(mean, covariance, M), expected, rtol=1e-10)
+    without = reliabilities(mean, np.zeros((11, 11)), M)
+    np.testing.assert_allclose(without, textbook_reliabilities(mean, np.zeros((11, 11)), M), rtol=1e-10)
+
+
+def test_reliability_where_there_is_nothing_to_tell():
+    known, level = np.zeros((11, 11)), np.arange(11.0)
+    assert np.all(reliabilities(level, known, np.eye(11)) == 1.0)  # groups of one row each
+    assert np.all(reliabilities(np.full(11, 2.0), known, oracles.averaging(GROUPS)) == 1.0)  # f is flat
+    assert reliabilities(level, known, np.full((11, 1), 1 / 11)) == [1.0]  # one group
+    alike = np.tile([1.0, -1.0], 6)  # f varies within groups and not between them
+    pairs = oracles.averaging(np.arange(12) // 2)
+    assert np.all(reliabilities(alike, np.zeros((12, 12)), pairs) == LEAST_RELIABILITY)
+
+
+def test_reliability_tells_the_slope_that_simulation_finds():
+    """For f(x) = x, a regression of group means on means of a few rows is too flat by just this factor."""
+    rng = np.random.default_rng(1)
+    centers = rng.standard_normal(4000)
+    rows = centers[:, None] + 0.8 * rng.standard_normal((4000, 3))
+    listed = rows.mean(axis=1)
+    slope = (listed @ centers) / (listed @ listed)
+    few = rows[:400].ravel()
+    found = reliabilities(few, np.zeros((1200, 1200)), oracles.averaging(np.arange(1200) // 3))
+    assert found == pytest.approx(1.0 / (1.0 + 0.64 / 3), abs=0.03)
+    assert slope == pytest.approx(1.0 / (1.0 + 0.64 / 3), abs=0.02)
+
+
+# ---- the observation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_averages_are_drawn_together(sampled):
+    K, K_new = (1.4 * oracle_kernels.matern32(X, other, 0.9) for other in (X, X_NEW))
+    seen = Aggregated(
+        X, GROUPS, noise=0.2, individual_noise=0.3, weights=WEIGHTS, sampled=sampled, reliability=SHARES
+    )
+    plain = oracles.averaging(GROUPS, WEIGHTS)
+    M, sizes = drawn_together(plain, SHARES), 1.0 / (plain**2).sum(axis=0)
+    Sigma = oracles.aggregated_noise(GROUPS, 0.2, 0.3, WEIGHTS)
+    if sampled:
+        several = sizes > 1.5
+        within = np.diag(oracles.unseen_x_noise(K, M))
+        own = np.where(several, within / np.where(several, sizes - 1.0, 1.0), 0.0)
+        Sigma = Sigma + np.diag(np.where(several, own, np.mean((own * sizes)[several])))
+    z = RNG.standard_normal(5)
+    posterior = condition(FunctionPrior(1.4 * kernels.Matern32(0.9)), seen, z)
+    mean, covariance = oracles.tbkr_predictive(
+        K, M, Sigma, z, K_new, 1.4 * oracle_kernels.matern32(X_NEW, X_NEW, 0.9)
+    )
+    np.testing.assert_allclose(posterior.mean(X_NEW), mean, rtol=1e-10)
+    np.testing.assert_allclose(posterior.covariance(X_NEW), covariance, rtol=1e-9, atol=1e-12)
+    assert posterior.log_evidence == pytest.approx(oracles.tbkr_evidence(K, M, Sigma, z), rel=1e-12)
+
+
+def test_full_reliability_changes_nothing_and_shares_are_checked():
+    exact, same = (Aggregated(X, GROUPS, reliability=r).linearize() for r in (None, np.ones(5)))
+    np.testing.assert_array_equal(exact.transformation.toarray(), same.transformation)
+    for wrong in (0.0, 1.2):
+        with pytest.raises(ValueError, match=r"reliability has values from .* it is a share, above 0 and up to 1"):
+            Aggregated(X, GROUPS, reliability=[0.5, 1.0, wrong, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"reliability has 2 rows but the distinct labels of groups has 5"):
+        Aggregated(X, GROUPS, reliability=[0.5, 0.5])
+
+
+# ---- the estimators ------------------------------------------------------------------------------------------
+
+
+def draw(seed, whole, groups=60, listed=4, noise=0.02):
+    """Tables of groups with `whole` rows, of which some are listed; f(x) = x."""
+    rng = np.random.default_rng(seed)
+    x = 0.7 * rng.standard_normal((groups, 1)) + rng.standard_normal((groups, whole))
+    labels = np.array([f"group {j:02d}" for j in range(groups)])
+    z = x.mean(axis=1) + noise * rng.standard_normal(groups)
+    return x[:, :listed].reshape(-1, 1), np.repeat(labels, listed), labels, z
+
+
+def slope(posterior):
+    low, high = posterior.mean([[-1.0], [1.0]])
+    return (high - low) / 2.0
+
+
+def test_rows_that_are_a_sample_flatten_f_less():
+    slopes = []
+    for seed in range(3):
+        gp = TaskTransformedGP(n_restarts=0).fit(*draw(seed, whole=100))
+        second = next(i for i, member in enumerate(gp.ensemble_.members) if member.model == 1)
+        parts = (gp.posterior_.parts[0], gp.posterior_.parts[second], gp.posterior_)
+        slopes.append([slope(part) for part in parts])
+        mean, std = gp.predict([[-1.0], [1.0]], return_std=True)
+        assert np.all(np.abs(mean - [-1.0, 1.0]) < 1.96 * std)
+    without, with_reliability, together = np.mean(slopes, axis=0)
+    assert without == pytest.approx(0.49 / (0.49 + 0.25), abs=0.1)
+    assert with_reliability == pytest.approx(1.0, abs=0.1)
+    assert without + 0.1 < together < with_reliability
+
+
+def test_groups_that_are_complete_are_taken_as_they_are():
+    gp = TaskTransformedGP(n_restarts=0).fit(*draw(0, whole=4))
+    assert slope(gp.posterior_) == pytest.approx(1.0, abs=0.02)
+    assert sum(member.weight for member in gp.ensemble_.members if member.model == 1) < 1e-6
+
+
+def test_the_ensemble_has_both_models_with_weights_by_bayes_rule():
+    x, groups, labels, z = draw(1, whole=100, groups=12)
+    gp = AggregateGP(n_restarts=0).fit(x, groups, dict(zip(labels, z, strict=True)))
+    first, second = gp.ensemble_.models
+    assert first.observation.reliability is None
+    mean, covariance = (view(x) for view in (gp.posterior_.parts[0].mean, gp.posterior_.parts[0].covariance))
+    expected = np.maximum(textbook_reliabilities(mean, covariance, oracles.averaging(groups)), LEAST_RELIABILITY)
+    np.testing.assert_allclose(second.observation.reliability, expected, rtol=1e-8)
+    assert gp.fit_result_.model.observation.reliability is None  # the heavier one
+    tops = [member.center for member in gp.ensemble_.members if member.center]
+    assert sum(tops) == pytest.approx(1.0)
+    assert 0.0 < tops[1] <= 0.5 * (1.0 - COMPLETE) + 0.05
+
+
+def test_weights_by_bayes_rule():
+    blank = FitResult(None, {}, 0.0, "converged", "", 0, 0, (0.0,))
+    for advantage in (-3.0, 0.0, 4.0):
+        complete = dataclasses.replace(blank, starts=(advantage - 9.0, advantage))
+        joint = np.array([1.0 - COMPLETE, COMPLETE * np.exp(advantage)])
+        expected = 0.5 * joint[0] / joint.sum()
+        assert weight_of_reliability(blank, complete) == pytest.approx(expected, rel=1e-12)
+    assert weight_of_reliability(blank, dataclasses.replace(blank, starts=(1e6,))) < 1e-100
+
+
+@pytest.mark.parametrize("settings", [{"uncertainty": "plain", "sampled": True}, {"sampled": False}])
+def test_without_honest_samples_there_is_one_model(settings):
+    x, groups, _, z = draw(2, whole=100, groups=8)
+    models = AggregateGP(n_restarts=0, **settings).fit(x, groups, z).ensemble_.models
+    assert [model.observation.reliability for model in models] == [None]
