@@ -74,7 +74,8 @@ def run(peers: str | None = None, quick: bool = False) -> dict[str, Any]:
             "Values agree with ours to 1e-8 and gradients to 1e-6, relative, at every size.",
             "Our evaluations work in the memory of the one before, as they do in a fit.",
             "Limit: the operations of value and gradient (of one fit: times our evaluations) at the speed of matrix "
-            "products.",
+            "products, every product counted in full: 17.3 n³ for two tables. Ours leaves out halves of symmetric "
+            "ones, and needs 15.3 n³.",
             "Fits start at the same parameters and end at the same evidence; L-BFGS-B for everybody.",
         ],
     }
@@ -105,7 +106,6 @@ def compare(kind: str, n: int, field: Field) -> tuple[dict[str, Any], dict[str, 
         with reused_memory():
             times = best_times(ours_and_limit, clocks, repeats=9, budget=12.0, warm_up=False)
         times["limit"] = limit_seconds(times["limit"], operations)
-        model.log_evidence_and_gradient(z)  # compile what a fit asks for, as peers are warm too
         fits = fit_times(lambda: maximize_evidence(model, z, variables, n_restarts=0), peers, times)
     return {**times, **absent}, {**fits, **absent}
 

@@ -12,30 +12,30 @@ __all__ = ["new_copy", "new_matrix", "reused_memory"]
 LARGE = 2**22
 """Bytes from which memory is kept for another use; the system's allocator keeps what is smaller, most of the time."""
 
-_LOCK = threading.RLock()  # a lease may end in the middle of anything, also of the lines that hold it
-_KEPT: defaultdict[int, list[np.ndarray]] = defaultdict(list)
-_scopes = 0
+_CURRENT = threading.local()
+"""The store of a thread that is within `reused_memory`, if it is."""
 
 
 @contextlib.contextmanager
 def reused_memory() -> Iterator[None]:
     """Keep the memory of large matrices that are no longer used for the next ones, until the outermost scope ends.
 
+    Each thread has its own: what one keeps does not grow with what others do beside it.
+
     >>> with reused_memory():
     ...     address = new_matrix(3000, 3000).ctypes.data
     ...     new_matrix(3000, 3000).ctypes.data == address  # nobody had the first one any more
     True
     """
-    global _scopes
-    with _LOCK:
-        _scopes += 1
+    if getattr(_CURRENT, "store", None) is not None:
+        yield
+        return
+    _CURRENT.store = store = _Store()
     try:
         yield
     finally:
-        with _LOCK:
-            _scopes -= 1
-            if not _scopes:
-                _KEPT.clear()
+        _CURRENT.store = None
+        store.close()
 
 
 def new_matrix(rows: int, columns: int) -> np.ndarray:
@@ -44,12 +44,10 @@ def new_matrix(rows: int, columns: int) -> np.ndarray:
     >>> new_matrix(2, 3).shape
     (2, 3)
     """
-    size = 8 * rows * columns
-    if not _scopes or size < LARGE:
+    store = getattr(_CURRENT, "store", None)
+    if store is None or 8 * rows * columns < LARGE:
         return np.empty((rows, columns))
-    with _LOCK:
-        memory = _KEPT[size].pop() if _KEPT[size] else np.empty(rows * columns)
-    return np.asarray(_Lease(memory)).reshape(rows, columns)
+    return np.asarray(_Lease(store.take(rows * columns), store)).reshape(rows, columns)
 
 
 def new_copy(matrix: np.ndarray) -> np.ndarray:
@@ -65,14 +63,38 @@ def new_copy(matrix: np.ndarray) -> np.ndarray:
     return copy
 
 
-class _Lease:
-    """Memory that is kept for the next use when the last array on it is gone."""
+class _Store:
+    """Memory that nobody uses at the moment, by its size; closed, it keeps nothing."""
 
-    def __init__(self, memory: np.ndarray) -> None:
-        self._memory = memory
+    def __init__(self) -> None:
+        self.kept: defaultdict[int, list[np.ndarray]] = defaultdict(list)
+        self._lock = threading.RLock()  # a lease may end in the middle of anything, also of the lines that hold it
+        self._open = True
+
+    def take(self, size: int) -> np.ndarray:
+        """Return memory for so many numbers."""
+        with self._lock:
+            return self.kept[size].pop() if self.kept[size] else np.empty(size)
+
+    def keep(self, memory: np.ndarray) -> None:
+        """Take memory back; it may come from another thread, or after the end."""
+        with self._lock:
+            if self._open:
+                self.kept[memory.size].append(memory)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._open = False
+            self.kept.clear()
+
+
+class _Lease:
+    """Memory that goes back to its store when the last array on it is gone."""
+
+    def __init__(self, memory: np.ndarray, store: _Store) -> None:
+        self._memory, self._store = memory, store
         self.__array_interface__ = memory.__array_interface__
 
     def __del__(self) -> None:
-        with _LOCK:
-            if _scopes:
-                _KEPT[self._memory.nbytes].append(self._memory)
+        self._store.keep(self._memory)

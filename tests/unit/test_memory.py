@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -33,16 +34,18 @@ def test_arrays_that_live_never_share_memory():
 
 def test_nothing_is_kept_when_the_outermost_scope_ends():
     with reused_memory():
+        store = memory._CURRENT.store
         with reused_memory():
             new_matrix(SIDE, SIDE)
-        assert sum(map(len, memory._KEPT.values())) == 1
+        assert sum(map(len, memory._CURRENT.store.kept.values())) == 1
         survivor = new_matrix(SIDE, SIDE)
         survivor[...] = 3.0
-    assert not memory._KEPT
+    assert not store.kept
     assert (survivor == 3.0).all()
     del survivor
     gc.collect()
-    assert not memory._KEPT
+    assert not store.kept
+    assert memory._CURRENT.store is None
 
 
 def test_a_scope_that_ends_in_an_error_keeps_nothing():
@@ -52,8 +55,24 @@ def test_a_scope_that_ends_in_an_error_keeps_nothing():
             raise RuntimeError("as it happens")
     except RuntimeError:
         pass
-    assert not memory._KEPT
-    assert not memory._scopes
+    assert memory._CURRENT.store is None
+
+
+def test_a_thread_keeps_nothing_because_another_one_does():
+    def elsewhere():
+        for side in range(SIDE, SIDE + 20):
+            new_matrix(side, side)
+        return getattr(memory._CURRENT, "store", None)
+
+    with reused_memory(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(elsewhere).result() is None
+        assert not memory._CURRENT.store.kept
+        lent = new_matrix(SIDE, SIDE)
+        address = lent.ctypes.data
+        pool.submit(id, lent).result()
+        del lent  # whoever lets go of it last, it comes back to the one who took it
+        gc.collect()
+        assert new_matrix(SIDE, SIDE).ctypes.data == address
 
 
 def test_copies_keep_their_layout_and_numbers():
@@ -78,7 +97,7 @@ def test_evidence_does_not_depend_on_what_was_in_the_memory():
             for matrix in junk:
                 matrix.fill(np.nan)
             del junk, matrix
-        assert len(memory._KEPT) > 5
+        assert len(memory._CURRENT.store.kept) > 5
         again, slopes = log_evidence_and_gradient(prior, observation, z)
     assert again == value
     assert slopes == gradient

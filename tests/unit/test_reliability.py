@@ -11,7 +11,7 @@ from decond import kernels
 from decond.estimators import AggregateGP, TaskTransformedGP
 from decond.estimators.reliability import COMPLETE, LEAST_RELIABILITY, reliabilities, weight_of_reliability
 from decond.learning import FitResult
-from decond.regression import Aggregated, FunctionPrior, condition
+from decond.regression import Aggregated, FunctionPrior, condition, log_evidence_and_gradient
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((11, 2))
@@ -92,14 +92,10 @@ def test_averages_are_drawn_together(sampled):
     seen = Aggregated(
         X, GROUPS, noise=0.2, individual_noise=0.3, weights=WEIGHTS, sampled=sampled, reliability=SHARES
     )
-    plain = oracles.averaging(GROUPS, WEIGHTS)
-    M, sizes = drawn_together(plain, SHARES), 1.0 / (plain**2).sum(axis=0)
+    M = drawn_together(oracles.averaging(GROUPS, WEIGHTS), SHARES)
     Sigma = oracles.aggregated_noise(GROUPS, 0.2, 0.3, WEIGHTS)
     if sampled:
-        several = sizes > 1.5
-        within = np.diag(oracles.unseen_x_noise(K, M))
-        own = np.where(several, within / np.where(several, sizes - 1.0, 1.0), 0.0)
-        Sigma = Sigma + np.diag(np.where(several, own, np.mean((own * sizes)[several])))
+        Sigma = Sigma + SHARES * oracles.sampled_groups_noise(K, GROUPS, WEIGHTS)
     z = RNG.standard_normal(5)
     posterior = condition(FunctionPrior(1.4 * kernels.Matern32(0.9)), seen, z)
     mean, covariance = oracles.tbkr_predictive(
@@ -108,6 +104,34 @@ def test_averages_are_drawn_together(sampled):
     np.testing.assert_allclose(posterior.mean(X_NEW), mean, rtol=1e-10)
     np.testing.assert_allclose(posterior.covariance(X_NEW), covariance, rtol=1e-9, atol=1e-12)
     assert posterior.log_evidence == pytest.approx(oracles.tbkr_evidence(K, M, Sigma, z), rel=1e-12)
+
+
+def test_evidence_of_averages_drawn_together_has_the_right_slope():
+    z = RNG.standard_normal(5)
+
+    def evaluate(lengthscale, noise):
+        seen = Aggregated(X, GROUPS, noise=noise, weights=WEIGHTS, sampled=True, reliability=SHARES)
+        return log_evidence_and_gradient(FunctionPrior(1.4 * kernels.Matern52(lengthscale)), seen, z)
+
+    at, step = np.array([0.9, 0.2]), 1e-6
+    gradient = evaluate(*at)[1]
+    for path, shift in (("prior.kernel.kernel.lengthscale", [step, 0.0]), ("observation.noise", [0.0, step])):
+        slope = (evaluate(*(at + shift))[0] - evaluate(*(at - shift))[0]) / (2.0 * step)
+        assert gradient[path] == pytest.approx(slope, rel=1e-6)
+
+
+def test_what_strays_is_what_simulation_finds():
+    """The average of a whole group strays from r of the listed rows' average by r of its sampling variance."""
+    rng = np.random.default_rng(2)
+    within, between, listed = 0.8, 1.0, 3
+    reliability = between / (between + within / listed)
+    centers = rng.normal(0.0, np.sqrt(between), 40_000)
+    averages = centers + rng.normal(0.0, np.sqrt(within / listed), 40_000)
+    strays = np.mean((centers - reliability * averages) ** 2)
+    groups = np.repeat(np.arange(3), listed)
+    sampling = Aggregated(X[:9], groups, sampled=True, reliability=np.full(3, reliability)).linearize().sampling
+    model = sampling.variances(np.full(9, within), np.full(3, within / listed))  # rows of a group do not depend
+    np.testing.assert_allclose(model, strays, rtol=0.03)
 
 
 def test_full_reliability_changes_nothing_and_shares_are_checked():

@@ -165,7 +165,7 @@ def _prepared(kernel: Parametrized, compiled: Callable[..., Any], *options: Any)
 
 
 @functools.cache
-def _gram_gradient(on_one_core: bool = False) -> Callable[..., Any]:
+def _gram_gradient(on_one_core: bool) -> Callable[..., Any]:
     import jax
 
     options = ON_ONE_CORE if on_one_core else COMPILER_OPTIONS

@@ -392,8 +392,8 @@ class _Settled(NamedTuple):
 
 def _mediator_rows(value: Any, name: str) -> np.ndarray:
     """Return a mediator of numbers; labels have no features."""
-    entries = as_rows(value, name, labels=True).flat
-    label = next((entry for entry in entries if isinstance(entry, str)), None)
+    rows = as_rows(value, name, labels=True)
+    label = None if rows.dtype.kind == "f" else next((entry for entry in rows.flat if isinstance(entry, str)), None)
     if label is not None:
         raise TypeError(
             f"{name} holds labels (for example {label!r}); TaskTransformedFeatures links tables by numbers only. Use "

@@ -62,7 +62,7 @@ def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np
     """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM - shared."""
     evidence, inner = (new_copy(gram), gram) if linear.identity else _transformed(gram, linear)
     if linear.sampling is not None:
-        averaged = averaged_variances(linear.transformation, inner)
+        averaged = averaged_variances(gram, linear, inner)
         add_to_diagonal(evidence, linear.sampling.variances(np.diagonal(gram), averaged))
     linear.add_noise(evidence)
     return cholesky(evidence, "MᵀKM + Σ"), inner
@@ -78,11 +78,13 @@ def _transformed(gram: np.ndarray, linear: Linearization) -> tuple[np.ndarray, n
     return multiply(M.T, inner) if dense else np.array(M.T @ inner), inner
 
 
-def averaged_variances(transformation: Any, product: np.ndarray) -> np.ndarray:
-    """Return the diagonal of MᵀKM, given M and KM."""
-    if isinstance(transformation, np.ndarray):
-        return np.einsum("nm,nm->m", transformation, product)
-    return np.asarray(transformation.multiply(product).sum(axis=0)).ravel()
+def averaged_variances(gram: np.ndarray, linear: Linearization, KM: np.ndarray) -> np.ndarray:
+    """Return the diagonal of AᵀKA for the averages A that sampling noise is about, which is M or else sparse."""
+    A = linear.sampling.transformation  # type: ignore[union-attr]
+    if isinstance(A, np.ndarray):
+        return np.einsum("nm,nm->m", A, KM)
+    product = KM if A is linear.transformation else (A.T @ gram).T
+    return np.asarray(A.multiply(product).sum(axis=0)).ravel()
 
 
 def low_rank_evidence(gram: np.ndarray, linear: Linearization) -> LowRankPlusNoise:

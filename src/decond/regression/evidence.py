@@ -128,11 +128,14 @@ def _gram_bar(linear: Linearization, gram: np.ndarray, KM: np.ndarray, G: np.nda
     M = linear.transformation
     if linear.sampling is None:
         return _sandwich(M, G)
-    averaged = averaged_variances(M, KM)
+    A, averaged = linear.sampling.transformation, averaged_variances(gram, linear, KM)
     gram_diagonal_bar, averaged_bar = linear.sampling.pullback(np.diagonal(G), np.diagonal(gram), averaged)
-    inner = G.copy()
-    add_to_diagonal(inner, averaged_bar)
-    gram_bar = _sandwich(M, inner)
+    if A is M:
+        inner = G.copy()
+        add_to_diagonal(inner, averaged_bar)
+        gram_bar = _sandwich(M, inner)
+    else:
+        gram_bar = _sandwich(M, G) + ((A * averaged_bar) @ A.T).toarray()
     add_to_diagonal(gram_bar, gram_diagonal_bar)
     return gram_bar
 

@@ -37,7 +37,8 @@ class Linearization(abc.ABC):
     has_parameters = False
     """Whether M depends on parameters, so that its adjoint is worth computing."""
     identity = False
-    """Whether M = I, so that no product with it is worth computing."""
+    """Whether M = I, so that no product with it is worth computing. The noise's adjoint is then a lower triangle with
+    junk above."""
 
     @property
     @abc.abstractmethod
@@ -170,18 +171,19 @@ class SamplingNoise:
         self.transformation, self.shares = transformation, sparse.csr_array(shares)
 
     @classmethod
-    def of_groups(cls, averaging: Any, counts: np.ndarray) -> "SamplingNoise":
+    def of_groups(cls, averaging: Any, counts: np.ndarray, reliability: np.ndarray | None = None) -> "SamplingNoise":
         """Return the noise of averages over groups of which `counts` rows were drawn.
 
         The variance of f in the group is estimated as v_j n_j / (n_j - 1), and the average of n_j rows has that
-        divided by n_j. A group of a single row takes the mean variance of the others.
+        divided by n_j. A group of a single row takes the mean variance of the others. Where averages are drawn to
+        the mean of all by their `reliability` r, r of that variance is left.
         """
         several = counts > 1.0 + 1e-9
         own = np.where(several, 1.0 / np.where(several, counts - 1.0, 1.0), 0.0)
         shares = sparse.csr_array(sparse.diags_array(own))
         if several.any() and not several.all():
             shares = shares + sparse.csr_array(np.outer(~several, counts * own / several.sum()))
-        return cls(averaging, shares)
+        return cls(averaging, shares if reliability is None else sparse.diags_array(reliability) @ shares)
 
     def variances(self, diagonal: np.ndarray, averaged: np.ndarray) -> np.ndarray:
         """Return the variance of every target, from diag K and diag MᵀKM."""

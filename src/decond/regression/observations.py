@@ -165,7 +165,7 @@ class Aggregated(Observation):
     variance of a sample mean as well, as the prior of f tells it (see `SamplingNoise`). `repeats` says of how many
     measurements each target is the mean, in the order of the labels: noise² is divided by it. `reliability` r (above
     0, up to 1, one for each label) is how much of the differences between averages is real: each counts as r_j of
-    itself and 1 - r_j of the mean of all.
+    itself and 1 - r_j of the mean of all, and strays from the group's by r_j of that variance.
 
     >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
     >>> daily.linearize().transformation.toarray()
@@ -226,15 +226,11 @@ class Aggregated(Observation):
         labels, index = np.unique(self.groups, return_inverse=True)
         shares = self.weights / np.bincount(index, self.weights)[index]
         shape = (len(self.x), len(labels))
-        transformation: Any = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
-        if self.reliability is not None:
-            everything = transformation.mean(axis=1)
-            transformation = transformation.toarray() * self.reliability + np.outer(
-                everything, 1.0 - self.reliability
-            )
+        averaging = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
         spread = np.bincount(index, shares**2)
         noise = self.noise**2 / self.repeats + self.individual_noise**2 * spread
-        sampling = SamplingNoise.of_groups(transformation, 1.0 / spread) if self.sampled else None
+        sampling = SamplingNoise.of_groups(averaging, 1.0 / spread, self.reliability) if self.sampled else None
+        transformation = averaging if self.reliability is None else _drawn_together(averaging, self.reliability)
         return FixedLinearization(transformation, noise, functools.partial(self._pull, spread), sampling)
 
     def _pull(self, spread: np.ndarray, noise_bar: Any) -> Gradient:
@@ -349,6 +345,11 @@ def _reliability(value: Any, size: int, partner: str) -> np.ndarray:
             "up to 1. Leave it out for averages that are exact."
         )
     return reliability
+
+
+def _drawn_together(averaging: Any, reliability: np.ndarray) -> np.ndarray:
+    """Return averages of which each is r of itself and 1 - r of the mean of all."""
+    return np.asarray(averaging.toarray() * reliability + np.outer(averaging.mean(axis=1), 1.0 - reliability))
 
 
 def _trace(noise_bar: Any) -> float:
