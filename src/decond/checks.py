@@ -352,7 +352,7 @@ def value_names(row: Any) -> list[str] | None:
     (['early', 'late'], None)
     """
     if isinstance(row, Mapping):
-        names = list(row)
+        names = [str(name) for name in row]
     elif hasattr(row, "columns") or not hasattr(row, "to_numpy"):
         return column_names(row)
     else:

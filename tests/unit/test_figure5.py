@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from decond import lfi
-from decond.cli import app
+from decond.cli import app, reproduce
 from decond.paper import FIGURES, TABLES, figure5
 from decond.paper.comparison import NOTES, compare
 from decond.paper.figure5_runs import GRID, Curve, Plan, run
@@ -137,6 +137,8 @@ def test_all_figures_come_with_one_table_of_published_and_reproduced(everything)
     folder, printed = everything
     names = ["figure4.png", "figure4.json", "figure5.png", "figure5.json", "figures.md", "figures.json"]
     assert printed["files"] == [str(folder / name) for name in names]
+    known_again = reproduce._own(["figure4", "figure5"], with_page=True)
+    assert sorted(name for name, is_own in known_again.items() if is_own(folder / name)) == sorted(names)
     assert json.loads((folder / "figures.json").read_text()) == {"rows": printed["comparison"], "notes": NOTES}
     rows = {row["quantity"]: row for row in printed["comparison"]}
     ours = printed["figures"]["figure5"]["lotka_volterra"]["SMC-ABC"]

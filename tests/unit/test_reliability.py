@@ -9,8 +9,9 @@ import pytest
 
 from decond import kernels
 from decond.estimators import AggregateGP, TaskTransformedGP
-from decond.estimators.reliability import COMPLETE, LEAST_RELIABILITY, reliabilities, weight_of_reliability
+from decond.estimators.reliability import COMPLETE, LEAST_RELIABILITY, probability_of_complete, reliabilities
 from decond.learning import FitResult
+from decond.linalg import NotPositiveDefiniteError
 from decond.regression import Aggregated, FunctionPrior, condition, log_evidence_and_gradient
 
 RNG = np.random.default_rng(0)
@@ -30,6 +31,10 @@ def drawn_together(M, reliability):
 # ---- reliability of averages ---------------------------------------------------------------------------------
 
 
+def found_reliabilities(mean, covariance, M):
+    return reliabilities(mean, np.diag(covariance), M.T @ covariance @ M, M)
+
+
 def textbook_reliabilities(mean, covariance, M):
     """b / (b + w / n_j), every variance as E[fᵀQf] = mᵀQm + tr(QC) with Q written out; several columns add up."""
 
@@ -40,7 +45,7 @@ def textbook_reliabilities(mean, covariance, M):
     sizes = 1.0 / (M**2).sum(axis=0)
     several = [j for j in range(m) if sizes[j] > 1.5]
     within = [expected(np.diag(M[:, j]) - np.outer(M[:, j], M[:, j])) for j in several]
-    w = np.mean([v * sizes[j] / (sizes[j] - 1.0) for v, j in zip(within, several, strict=True)])
+    w = sum(v * sizes[j] for v, j in zip(within, several, strict=True)) / sum(sizes[j] - 1.0 for j in several)
     listed = expected(M @ (np.eye(m) - np.full((m, m), 1.0 / m)) @ M.T) / (m - 1)
     b = listed - np.mean(w / sizes)
     return b / (b + w / sizes)
@@ -55,19 +60,19 @@ def test_reliability_is_the_share_of_variance_between_groups(weights, columns):
     covariance = ROOT @ ROOT.T
     expected = textbook_reliabilities(mean, covariance, M)
     assert LEAST_RELIABILITY < expected.min() < expected.max() < 1.0
-    np.testing.assert_allclose(reliabilities(mean, covariance, M), expected, rtol=1e-10)
-    without = reliabilities(mean, np.zeros((11, 11)), M)
+    np.testing.assert_allclose(found_reliabilities(mean, covariance, M), expected, rtol=1e-10)
+    without = found_reliabilities(mean, np.zeros((11, 11)), M)
     np.testing.assert_allclose(without, textbook_reliabilities(mean, np.zeros((11, 11)), M), rtol=1e-10)
 
 
 def test_reliability_where_there_is_nothing_to_tell():
     known, level = np.zeros((11, 11)), np.arange(11.0)
-    assert np.all(reliabilities(level, known, np.eye(11)) == 1.0)  # groups of one row each
-    assert np.all(reliabilities(np.full(11, 2.0), known, oracles.averaging(GROUPS)) == 1.0)  # f is flat
-    assert reliabilities(level, known, np.full((11, 1), 1 / 11)) == [1.0]  # one group
+    assert np.all(found_reliabilities(level, known, np.eye(11)) == 1.0)  # groups of one row each
+    assert np.all(found_reliabilities(np.full(11, 2.0), known, oracles.averaging(GROUPS)) == 1.0)  # f is flat
+    assert found_reliabilities(level, known, np.full((11, 1), 1 / 11)) == [1.0]  # one group
     alike = np.tile([1.0, -1.0], 6)  # f varies within groups and not between them
     pairs = oracles.averaging(np.arange(12) // 2)
-    assert np.all(reliabilities(alike, np.zeros((12, 12)), pairs) == LEAST_RELIABILITY)
+    assert np.all(found_reliabilities(alike, np.zeros((12, 12)), pairs) == LEAST_RELIABILITY)
 
 
 def test_reliability_tells_the_slope_that_simulation_finds():
@@ -78,7 +83,7 @@ def test_reliability_tells_the_slope_that_simulation_finds():
     listed = rows.mean(axis=1)
     slope = (listed @ centers) / (listed @ listed)
     few = rows[:400].ravel()
-    found = reliabilities(few, np.zeros((1200, 1200)), oracles.averaging(np.arange(1200) // 3))
+    found = found_reliabilities(few, np.zeros((1200, 1200)), oracles.averaging(np.arange(1200) // 3))
     assert found == pytest.approx(1.0 / (1.0 + 0.64 / 3), abs=0.03)
     assert slope == pytest.approx(1.0 / (1.0 + 0.64 / 3), abs=0.02)
 
@@ -176,34 +181,70 @@ def test_rows_that_are_a_sample_flatten_f_less():
     assert without + 0.1 < together < with_reliability
 
 
+def test_offsets_of_f_do_not_matter():
+    M, level = oracles.averaging(GROUPS), np.array([3.0 * (ord(group) - ord("a")) for group in GROUPS]) + X[:, 0]
+    shifted = found_reliabilities(level + 1e6, np.zeros((11, 11)), M)
+    np.testing.assert_allclose(shifted, found_reliabilities(level, np.zeros((11, 11)), M), rtol=1e-6)
+
+
 def test_groups_that_are_complete_are_taken_as_they_are():
-    gp = TaskTransformedGP(n_restarts=0).fit(*draw(0, whole=4))
-    assert slope(gp.posterior_) == pytest.approx(1.0, abs=0.02)
-    assert sum(member.weight for member in gp.ensemble_.members if member.model == 1) < 1e-6
+    tables = draw(0, whole=4)
+    gp, known = (
+        TaskTransformedGP(n_restarts=0).fit(*tables),
+        TaskTransformedGP(n_restarts=0, sampled=False).fit(*tables),
+    )
+    assert [model.observation.sampled for model in gp.ensemble_.models] == [
+        False
+    ]  # the others have lost their weight
+    grid = np.linspace(-2.0, 2.0, 9)[:, None]
+    np.testing.assert_allclose(gp.predict(grid), known.predict(grid), atol=0.01)
+    assert gp.fit_result_.message.endswith("for all of it with weight 100%.")
 
 
-def test_the_ensemble_has_both_models_with_weights_by_bayes_rule():
+def test_who_says_that_rows_were_left_out_is_believed():
+    gp = TaskTransformedGP(n_restarts=0, sampled=True).fit(*draw(0, whole=4))
+    first, second = gp.ensemble_.models
+    assert first.observation.sampled
+    assert first.observation.reliability is None
+    assert second.observation.reliability is not None
+    assert [member.center for member in gp.ensemble_.members if member.center] == [0.5, 0.5]
+
+
+def test_the_ensemble_has_three_models_with_weights_by_bayes_rule():
     x, groups, labels, z = draw(1, whole=100, groups=12)
     gp = AggregateGP(n_restarts=0).fit(x, groups, dict(zip(labels, z, strict=True)))
-    first, second = gp.ensemble_.models
+    first, second, third = gp.ensemble_.models
     assert first.observation.reliability is None
     mean, covariance = (view(x) for view in (gp.posterior_.parts[0].mean, gp.posterior_.parts[0].covariance))
     expected = np.maximum(textbook_reliabilities(mean, covariance, oracles.averaging(groups)), LEAST_RELIABILITY)
-    np.testing.assert_allclose(second.observation.reliability, expected, rtol=1e-8)
-    assert gp.fit_result_.model.observation.reliability is None  # the heavier one
+    np.testing.assert_allclose(second.observation.reliability, expected, rtol=1e-6)
+    assert not third.observation.sampled
     tops = [member.center for member in gp.ensemble_.members if member.center]
     assert sum(tops) == pytest.approx(1.0)
-    assert 0.0 < tops[1] <= 0.5 * (1.0 - COMPLETE) + 0.05
+    assert tops[0] == tops[1]
+    assert f"with weight {1.0 - tops[2]:.0%} (mean reliability {expected.mean():.2f})" in gp.fit_result_.message
+
+
+def test_a_search_that_fails_does_not_lose_the_fit(monkeypatch):
+    learn = TaskTransformedGP._learn
+
+    def picky(self, model, *rest, **options):
+        if model.observation.reliability is not None:
+            raise NotPositiveDefiniteError("as it happens")
+        return learn(self, model, *rest, **options)
+
+    monkeypatch.setattr(TaskTransformedGP, "_learn", picky)
+    gp = TaskTransformedGP(n_restarts=0).fit(*draw(0, whole=100))
+    assert [model.observation.sampled for model in gp.ensemble_.models] == [True]
 
 
 def test_weights_by_bayes_rule():
     blank = FitResult(None, {}, 0.0, "converged", "", 0, 0, (0.0,))
-    for advantage in (-3.0, 0.0, 4.0):
-        complete = dataclasses.replace(blank, starts=(advantage - 9.0, advantage))
-        joint = np.array([1.0 - COMPLETE, COMPLETE * np.exp(advantage)])
-        expected = 0.5 * joint[0] / joint.sum()
-        assert weight_of_reliability(blank, complete) == pytest.approx(expected, rel=1e-12)
-    assert weight_of_reliability(blank, dataclasses.replace(blank, starts=(1e6,))) < 1e-100
+    for advantage in (-3.0, 0.0, 2.0):
+        complete = dataclasses.replace(blank, starts=(-50.0, advantage))
+        expected = COMPLETE * np.exp(advantage) / (COMPLETE * np.exp(advantage) + 1.0 - COMPLETE)
+        assert probability_of_complete(blank, complete) == pytest.approx(expected, rel=1e-12)
+    assert probability_of_complete(blank, dataclasses.replace(blank, starts=(1e6,))) == 1.0
 
 
 @pytest.mark.parametrize("settings", [{"uncertainty": "plain", "sampled": True}, {"sampled": False}])

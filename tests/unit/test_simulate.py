@@ -180,7 +180,7 @@ def test_a_dict_of_a_batch_is_summarized_by_rows(prior):
 
 
 def test_a_dict_of_a_batch_has_one_number_for_each_row(prior):
-    with pytest.raises(SimulationError, match=r"whose 'mean' has shape \(\) for a batch of 1; each name needs 1"):
+    with pytest.raises(SimulationError, match=r"'mean' has shape \(\); with batched=True each name needs a column"):
         simulate(lambda theta, rng: {"mean": 1.0}, prior, 3, batched=True)
 
 

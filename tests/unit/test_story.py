@@ -66,5 +66,14 @@ def test_commands_that_are_shown_are_commands_that_there_are(terminal, tmp_path,
     for line in shown:
         result = CliRunner().invoke(app, shlex.split(line)[1:], prog_name="decond")
         assert result.exit_code == 2
-        assert "there is no file" in result.stderr or "no module 'epidemic'" in result.stderr
+        assert "there is no file" in result.stderr
     assert shlex.split(shown[0])[2] == "my demo/hours.csv"
+
+
+def test_the_files_of_the_last_command_are_those_of_the_page_that_it_names(terminal):
+    story.tell_next(terminal, Path("demo"))
+    said = terminal.file.getvalue()
+    page = "docs/tutorials/epidemic.md"
+    assert page in said
+    command = said.split("decond infer ")[1].split("\n")[0]
+    assert f"decond infer {command}" in (Path(__file__).parents[2] / page).read_text(encoding="utf-8")

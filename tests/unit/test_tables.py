@@ -3,18 +3,14 @@
 import datetime
 import decimal
 import gzip
-import io
 import os
 import subprocess
 import sys
-import unicodedata
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
-from matplotlib.figure import Figure
 from pyarrow import parquet
 
 from decond.tables import TableError, check_output, match_groups, match_mediators, read_table, write_table
@@ -157,7 +153,11 @@ FILES = {
     "every row too long": ("x,y\n1,2,3\n3,4,5\n", "t.csv", r"Expected 2 fields in line 2, saw 3"),
     "open quote": ('x,y\n"1,2\n', "t.csv", r"not a regular table: EOF inside string"),
     "half of UTF-16": (b"\xff\xfe\x00x\x00", "t.csv", r"cannot be read as text: it is neither UTF-8.*as UTF-8"),
-    "UTF-16 without a mark": ("x,y\n1,2\n".encode("utf-16-le"), "t.csv", r"neither UTF-8, nor UTF-16 with a byte"),
+    "UTF-16 without a mark": (
+        "x,y\n1,2\n".encode("utf-16-le"),
+        "t.csv",
+        r"neither UTF-8, nor UTF-16 or UTF-32 with a byte",
+    ),
     "no letter": (b"x,y\n\xe4\x81,2\n", "t.csv", r"nor Windows-1252\. Save it again as UTF-8"),
     "control": (b"x,y\n\xe4\x02,2\n", "t.csv", r"nor Windows-1252\. Save it again as UTF-8"),
     "not gzip": ("x,y\n1,2\n", "t.csv.gz", r"cannot be read \(Not a gzipped file.*name end without \.gz"),
@@ -174,81 +174,6 @@ FILES = {
 def test_files_that_cannot_be_read(table, content, name, message):
     with pytest.raises(TableError, match=message):
         table(content, name)
-
-
-def test_letters_of_windows_are_read_and_said(table):
-    content = "Fluß;Höhe in m\nÄlv;1,5\n“Saale” €;2,5\n\nHalde – West;x\n"
-    found = table(content.encode("cp1252"))
-    plain = table(content, "u.csv")
-    pd.testing.assert_frame_equal(found.frame, plain.frame)
-    assert found.frame["Fluß"].tolist() == ["Älv", "“Saale” €", "Halde – West"]
-    separated, letters = found.notes
-    assert separated == "t.csv was read as separated by semicolons."
-    assert letters == (
-        "t.csv is not UTF-8 and was read as Windows-1252. If its letters look wrong, save it again as UTF-8, which a "
-        "spreadsheet may call CSV UTF-8."
-    )
-    assert plain.notes == ("u.csv was read as separated by semicolons.",)
-    with pytest.raises(TableError, match="line 5 has 'x'"):
-        found.numbers(["Höhe in m"])
-
-
-def test_a_letter_and_its_accent_may_be_two_signs(table):
-    content = "Fluß,Höhe\nÄlv,1.5\n"
-    apart = unicodedata.normalize("NFD", content)
-    assert apart != content
-    one, other = table(content, "one.csv"), table(apart, "other.csv")
-    assert other.numbers(["Höhe"]).to_numpy().tolist() == [[1.5]]
-    found = match_mediators(one, other, ["Fluß"])
-    assert (found.used.all(), found.used_task.all()) == (True, True)
-    assert found.y_task["Fluß"].tolist() == ["Älv"]
-
-
-def test_a_letter_of_windows_far_behind_is_found(table):
-    rows = 200_000  # two megabytes: more than is looked at in one go
-    found = table(gzip.compress(b"day,wind\n" + b"monday,1.5\n" * rows + b"sp\xe4t,2.5\n"), "t.csv.gz")
-    assert len(found) == rows + 1
-    assert found.frame["day"].iloc[-1] == "spät"
-    assert "read as Windows-1252" in found.notes[0]
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_with_its_mark_is_read(table, name, encoding):
-    content = "\ufeffÄlv\tHöhe\nŁódź\t1.5\n".encode(encoding)
-    found = table(gzip.compress(content) if name.endswith(".gz") else content, name)
-    assert found.frame.to_dict("list") == {"Älv": ["Łódź"], "Höhe": ["1.5"]}
-    assert not any("Windows" in note for note in found.notes)
-
-
-def sheet():
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("xl/workbook.xml", "<workbook/>")
-    return content.getvalue()
-
-
-def picture():
-    content = io.BytesIO()
-    Figure().savefig(content, format="png")
-    return content.getvalue()
-
-
-OTHER_KINDS = {
-    "xlsx": (
-        sheet,
-        r"is not text but a zip archive or a spreadsheet \(\.xlsx, \.ods\)\. Save the sheet as CSV",
-    ),
-    "png": (picture, r"t\.csv is not text but a PNG picture\. Give a table"),
-    "gzip": (lambda: gzip.compress(b"x,y\n1,2\n"), r"is not text but compressed\. Let its name end in \.gz"),
-    "parquet": (lambda: pd.DataFrame({"x": [1.0]}).to_parquet(), r"a Parquet file\. Let its name end in \.parquet"),
-}
-
-
-@pytest.mark.parametrize(("content", "message"), OTHER_KINDS.values(), ids=OTHER_KINDS)
-def test_other_kinds_of_files_are_no_text(table, content, message):
-    with pytest.raises(TableError, match=message):
-        table(content())
 
 
 def test_missing_files_and_folders(tmp_path):

@@ -18,7 +18,8 @@ class AggregateGP(PosteriorRegressor):
         individual_noise: σ of a noise of each row, which averages out within a group; zero is none, another value is
             where learning starts.
         sampled: whether the rows of a group are only a sample of what its value is the mean of (a few readings of a
-            day). None says yes for honest error bars and no otherwise, or with ``optimize=False``.
+            day). None says probably, for honest error bars, unless the evidence is against it; and no otherwise, or
+            with ``optimize=False``.
         mean, uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
 
     >>> import numpy as np

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from decond.checks import as_number, as_rows, check_choice, column_names
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
 from decond.estimators.ensemble import Ensemble, averaged, single
-from decond.estimators.reliability import are_samples, doubted, weight_of_reliability
+from decond.estimators.reliability import NEGLIGIBLE, are_samples, doubted, probability_of_complete, story
 from decond.estimators.showing import Shown
 from decond.features.base import as_kernel
 from decond.learning import FitResult, HyperparameterSample, Model, maximize_evidence, sample_hyperparameters, select
+from decond.linalg import NotPositiveDefiniteError
 from decond.regression import FunctionPrior, Observation
 
 __all__ = ["AnsweringRegressor", "IndirectRegressor", "PosteriorRegressor"]
@@ -239,15 +240,17 @@ class PosteriorRegressor(AnsweringRegressor):
         z: np.ndarray,
         evaluations: int = 0,
         weights: Sequence[float] | np.ndarray = (1.0,),
+        note: str = "",
     ) -> Self:
         """Keep what was learned, models with their weights, and build the posterior.
 
-        `evaluations` were spent on searches before.
+        `evaluations` were spent on searches that nothing was kept of; a `note` is added to what the search says.
         """
         results = [result for result, _ in fits]
         total = evaluations + sum(result.evaluations for result in results)
         best = results[int(np.argmax(weights))]
-        best = dataclasses.replace(best, evaluations=total, failures=sum(result.failures for result in results))
+        failures, message = sum(result.failures for result in results), f"{best.message} {note}".rstrip()
+        best = dataclasses.replace(best, evaluations=total, failures=failures, message=message)
         return self._set_ensemble(averaged(results, [sample for _, sample in fits], z, weights), best)
 
     def _learn_or_use(
@@ -268,17 +271,27 @@ class PosteriorRegressor(AnsweringRegressor):
         return self._conclude([fit], z)
 
     def _conclude_samples(self, fit: Fit, z: np.ndarray, choice: KernelChoice, extra: "Extra", progress: Any) -> Self:
-        """Beside a model of groups whose rows are a sample, keep one that counts their reliability."""
+        """Beside a model of groups whose rows are a sample, keep one that counts their reliability.
+
+        How many rows were left out is not known, so both have the same weight. Unless the user has said that rows
+        were left out, a third one takes them for all of their group, with the weight that Bayes' rule gives it.
+        """
         found = fit[0].model
         model = doubted(found, z)
         if model is None:
             return self._conclude([fit], z)
         extra = extra.from_here(found)
-        second = self._learn(model, z, choice, extra, progress)
-        complete = Model(found.prior, found.observation.replace(sampled=False))
-        result, _ = self._learn(complete, z, choice, extra, progress, look_around=False)
-        weight = weight_of_reliability(second[0], result)
-        return self._conclude([fit, second], z, result.evaluations, [1.0 - weight, weight])
+        whole = Model(found.prior, found.observation.replace(sampled=False))
+        try:
+            second, third = (self._learn(other, z, choice, extra, progress) for other in (model, whole))
+        except NotPositiveDefiniteError:
+            return self._conclude([fit], z)
+        share = 0.0 if self.sampled else probability_of_complete(second[0], third[0])
+        fits, weights = [fit, second, third], np.array([0.5 * (1.0 - share), 0.5 * (1.0 - share), share])
+        kept = np.flatnonzero(weights >= NEGLIGIBLE)
+        spent = sum(one[0].evaluations for i, one in enumerate(fits) if i not in kept)
+        weights = weights[kept] / weights[kept].sum()
+        return self._conclude([fits[i] for i in kept], z, spent, weights, story(share, model))
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""

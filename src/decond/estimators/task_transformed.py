@@ -41,7 +41,9 @@ class TaskTransformedGP(PosteriorRegressor):
         seed: of everything random.
         sampled: for a mediator of numbers and honest error bars, whether to count that each target was measured at
             one unseen x, as noise of a size that the prior of f tells. None averages both models: the first is truer
-            to such data, but takes f to vary alike everywhere, and so the evidence cannot choose between them.
+            to such data, but takes f to vary alike everywhere, and so the evidence cannot choose between them. For
+            labels, whether the rows with a label are only a sample of what its target is the mean of: None averages,
+            with no more than a little weight for "no" unless the evidence is for it.
 
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -116,7 +118,8 @@ class TaskTransformedGP(PosteriorRegressor):
         z = self._centered(targets[groups.task], self.kernel_x is None)
         means = (groups.means - self.offset_) / self.scale_
         noise = self._starting_noise(z, self.kernel_x is not None)
-        observation = Aggregated(x[groups.rows], groups.group, noise=noise, sampled=True, repeats=groups.counts)
+        sampled = self.sampled is None or bool(self.sampled)
+        observation = Aggregated(x[groups.rows], groups.group, noise=noise, sampled=sampled, repeats=groups.counts)
         choice = self._chosen_kernel(self.kernel_x, observation.x, z, name="kernel_x")
         return self._learn_or_use(observation, means, choice, True, progress)
 

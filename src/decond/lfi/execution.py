@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["LimitedCaller", "Result", "call", "described", "in_order", "summarized"]
+__all__ = ["LimitedCaller", "Result", "call", "described", "in_order", "names_of", "summarized"]
 
 NOT_FINITE = "returned NaN or infinity"
 """The reason of a simulation whose result cannot be used."""
@@ -27,7 +27,8 @@ Simulator = Callable[..., Any]
 class Result(NamedTuple):
     """What came of one simulation: summaries (s,), raw data if there are any, the reason if it failed, its time.
 
-    `names` are those of the summaries, where the simulator returned them in a dict or a pandas Series or frame.
+    `names` are those of the summaries, where they came in a dict or a pandas Series or frame; `raw_names`, those of
+    the raw data.
     """
 
     x: np.ndarray | None
@@ -35,6 +36,7 @@ class Result(NamedTuple):
     reason: str
     seconds: float
     names: tuple[str, ...] | None = None
+    raw_names: tuple[str, ...] | None = None
 
 
 def call(
@@ -47,22 +49,27 @@ def call(
         outputs = _split(output, len(theta)) if batched else [output]
     except (Exception, SystemExit) as error:
         return [Result(None, None, described(error), (time.perf_counter() - start) / len(theta))] * len(theta)
-    parts = [_digested(item, summarize) for item in outputs]
+    of_all = names_of(output, batch=True) if batched else None
+    results = [_digested(item, of_all or names_of(item), summarize) for item in outputs]
     seconds = (time.perf_counter() - start) / len(theta)
-    if summarize is not None:
-        return [Result(*part, seconds) for part in parts]
-    of_all = _names(output, batched)
-    return [Result(*part, seconds, of_all or _names(item, False)) for part, item in zip(parts, outputs, strict=True)]
+    return [result._replace(seconds=seconds) for result in results]
 
 
-def in_order(result: Result, names: Sequence[str] | None) -> Result:
+def in_order(result: Result, names: Sequence[str] | None, raw_names: Sequence[str] | None = None) -> Result:
     """Return a result with its summaries in the order of `names`, which are those of the first simulation.
 
-    One with as many values under other names has failed. Numbers of values are compared elsewhere.
+    One with as many values under other names has failed, and so has one whose raw data are not in the order of
+    `raw_names`: they were summarized by position. Numbers of values are compared elsewhere.
 
     >>> in_order(Result(np.array([1.0, 2.0]), None, "", 0.1, ("sd", "mean")), ["mean", "sd"]).x
     array([2., 1.])
     """
+    if result.raw_names is not None and raw_names is not None and list(result.raw_names) != list(raw_names):
+        reason = (
+            f"returned raw data {', '.join(result.raw_names)} where the first simulation has {', '.join(raw_names)}, "
+            "and summarize gets values without names; return them in one order"
+        )
+        return result._replace(x=None, raw=None, reason=result.reason or reason)
     found = result.names
     if found is None or names is None or result.x is None or list(found) == list(names) or len(found) != len(names):
         return result
@@ -72,12 +79,13 @@ def in_order(result: Result, names: Sequence[str] | None) -> Result:
     return result._replace(x=result.x[[found.index(name) for name in names]], names=tuple(names))
 
 
-def summarized(raw: np.ndarray, summarize: Simulator) -> tuple[np.ndarray | None, str]:
-    """Return the summaries of raw data and an empty reason, or a reason why there are none."""
+def summarized(raw: np.ndarray, summarize: Simulator) -> Result:
+    """Return the summaries of raw data, or a reason why there are none."""
     try:
-        return _as_summaries(summarize(raw.copy()))
+        output = summarize(raw.copy())
+        return _as_summaries(output, names_of(output))._replace(raw=raw)
     except (Exception, SystemExit) as error:
-        return None, f"summarize: {described(error)}"
+        return Result(None, raw, f"summarize: {described(error)}", 0.0)
 
 
 def described(error: BaseException) -> str:
@@ -107,49 +115,62 @@ def _rows(columns: Mapping[Any, Any], n: int) -> list[Any]:
     for name, column in zip(columns, values, strict=True):
         if column.shape not in ((n,), (n, 1)):
             raise ValueError(
-                f"returned a dict whose {name!r} has shape {column.shape} for a batch of {n}; each name needs {n} "
-                "numbers, one for each row"
+                f"returned a dict whose {name!r} has shape {column.shape}; with batched=True each name needs a "
+                "column, one number for each row of theta"
             )
     return list(np.column_stack(values)) if values else [[]] * n
 
 
-def _names(output: Any, batched: bool) -> tuple[str, ...] | None:
-    """Return the names of the summaries: keys of a dict, the index of a Series, the columns of a batch's frame."""
+def names_of(output: Any, *, batch: bool = False) -> tuple[str, ...] | None:
+    """Return the names of values: keys of a dict, columns of a frame, or the index of a Series unless it is a batch.
+
+    Numbers are names as keys of a dict only: in pandas they count rows.
+
+    >>> names_of({1: 0.5, 0: 2.0}), names_of([0.5, 2.0])
+    (('1', '0'), None)
+    """
     if isinstance(output, Mapping):
-        names = list(output)
-    else:
-        names = list(getattr(output, "columns" if batched else "index", [])) if hasattr(output, "to_numpy") else []
+        return tuple(str(name) for name in output) or None
+    if not hasattr(output, "to_numpy"):
+        return None
+    names = list(getattr(output, "columns", [] if batch else getattr(output, "index", [])))
     return tuple(names) if names and all(isinstance(name, str) for name in names) else None
 
 
-def _digested(output: Any, summarize: Simulator | None) -> tuple[np.ndarray | None, np.ndarray | None, str]:
+def _digested(output: Any, names: tuple[str, ...] | None, summarize: Simulator | None) -> Result:
     if summarize is None:
-        x, reason = _as_summaries(output)
-        return x, None, reason
+        return _as_summaries(output, names)
     raw, reason = _as_numbers(output)
     if raw is None:
-        return None, None, reason
-    x, reason = summarized(raw, summarize)
-    return x, raw, reason
+        return Result(None, None, reason, 0.0)
+    return summarized(raw, summarize)._replace(raw_names=names)
 
 
-def _as_summaries(output: Any) -> tuple[np.ndarray | None, str]:
-    x, reason = _as_numbers(list(output.values()) if isinstance(output, Mapping) else output)
-    if x is None:
-        return None, reason
-    if x.ndim > 1:
-        return None, f"returned shape {x.shape}; summaries are flat (give summarize=... for raw data)"
-    if x.size == 0:
-        return None, "returned an empty array"
+def _as_summaries(output: Any, names: tuple[str, ...] | None) -> Result:
+    x, reason = _as_numbers(output)
+    if x is not None:
+        reason = _unusable(x, names)
+    if x is None or reason:
+        return Result(None, None, reason, 0.0)
     x = np.atleast_1d(x)
-    return x, "" if np.isfinite(x).all() else NOT_FINITE
+    return Result(x, None, "" if np.isfinite(x).all() else NOT_FINITE, 0.0, names)
+
+
+def _unusable(x: np.ndarray, names: tuple[str, ...] | None) -> str:
+    """Return why numbers are no summaries, or an empty text."""
+    if x.ndim > 1:
+        return f"returned shape {x.shape}; summaries are flat (give summarize=... for raw data)"
+    if x.size == 0:
+        return "returned an empty array"
+    repeated = names is not None and len(set(names)) < len(names)
+    return f"returned {', '.join(names or ())}, where a name stands twice" if repeated else ""
 
 
 def _as_numbers(output: Any) -> tuple[np.ndarray | None, str]:
     if output is None:
         return None, "returned None"
     try:
-        array = np.asarray(output)
+        array = np.asarray(list(output.values()) if isinstance(output, Mapping) else output)
         if array.dtype.kind not in "biufO":
             return None, f"returned values of type {array.dtype}; numbers are needed"
         return array.astype(np.float64), ""

@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 
 from decond.checks import as_count, as_row, value_names, warn
+from decond.lfi.execution import names_of
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
 from decond.lfi.plans import SimulationWarning
@@ -110,8 +111,11 @@ def infer(
             "timeout": timeout,
             "batched": batched,
         }
+        pilot = min(max(int(PILOT * total), few), total - 1) if chosen.runs_simulator else sizes[0]
+        check_on_few(chosen, simulator, prior, seen, pilot, seed, options)
+        if summarize is not None:
+            _check_raw_names(observed, prior, options["store"])
         if chosen.runs_simulator:
-            pilot = min(max(int(PILOT * total), few), total - 1)
             return _with_its_own_simulations(chosen, simulator, prior, seen, (pilot, total), seed, options)
         return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, observed)
 
@@ -177,7 +181,6 @@ def _in_rounds(
     given: Any,
 ) -> Posterior:
     """Return the posterior after all rounds; `observed` is what the method takes, and `given` what the user gave."""
-    check_on_few(method, simulator, prior, observed, sizes[0], seed, options)
     sims: Simulations | None = None
     posterior: Posterior | None = None
     for number, size in enumerate(sizes):
@@ -200,7 +203,8 @@ def _mark(observed: Any, sims: Simulations) -> str:
     """Return a short text that tells one observation from another, in whatever order it names its values."""
     names = value_names(observed)
     values = list(observed.values()) if isinstance(observed, Mapping) else observed
-    if names is not None and sims.summary_names is not None and sorted(names) == sorted(sims.summary_names):
+    same = names and sims.summary_names and sorted(names) == sorted(sims.summary_names)
+    if same and np.shape(observed)[:-1] in ((), (1,)):  # a raw data set of several rows may have these names too
         values = sims.observed_row(observed)
     try:
         content = np.asarray(values, dtype=np.float64).tobytes()
@@ -246,15 +250,13 @@ def _with_its_own_simulations(
     options: dict[str, Any],
 ) -> Posterior:
     pilot, total = budget
-    check_on_few(method, simulator, prior, observed, pilot, seed, options)
     sims = simulate(simulator, prior, pilot, seed=seed, round=0, **options)
     batched = bool(options["batched"])
     method.simulator, method.batched, method.n_simulations = simulator, batched, total
     with opened(options["store"], prior) as file:
         limit = None if options["timeout"] is None else float(options["timeout"])
-        with contextlib.closing(
-            Calls(simulator, batched, options["summarize"], limit, file.keeper(), sims.summary_names)
-        ) as method.calls:
+        calls = Calls(simulator, batched, options["summarize"], limit, file.keeper())
+        with contextlib.closing(calls) as method.calls:
             posterior: Posterior = method.fit(sims, prior).posterior(observed)
     return posterior
 
@@ -273,6 +275,20 @@ def _seen(method: Method, observed: Any, summarize: Callable[[Any], Any] | None)
             "set as observed."
         )
     return observed
+
+
+def _check_raw_names(observed: Any, prior: Prior, store: Any) -> None:
+    """Raise if a raw observation has names, and the simulator returns others or has them in another order."""
+    names = names_of(observed)
+    if names is None:
+        return
+    with opened(store, prior) as file:
+        known = file.raw_names(len(names))
+    if known is not None and list(names) != known:
+        raise ValueError(
+            f"observed has raw data {', '.join(names)} where the simulator returns {', '.join(known)}, and summarize "
+            "gets values without names. Give them in that order."
+        )
 
 
 def check_on_few(

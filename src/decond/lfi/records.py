@@ -3,17 +3,20 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from decond.checks import check_same_length
 from decond.lfi.database import StoreError
-from decond.lfi.execution import NOT_FINITE, Result
+from decond.lfi.execution import NOT_FINITE, Result, names_of, summarized
+from decond.lfi.fingerprint import NONE, fingerprint
+from decond.lfi.names import forget_names, in_first_order
+from decond.lfi.plans import plans, write_plan
 from decond.lfi.simulations import Simulations
 
-__all__ = ["Record", "array", "assembled", "blob", "finish", "insert", "note_names", "parameters", "told"]
+__all__ = ["Record", "array", "assembled", "blob", "finish", "insert", "parameters", "resummarize", "told"]
 
 
 class Record(NamedTuple):
@@ -33,10 +36,13 @@ class Record(NamedTuple):
 def assembled(
     records: Sequence[Record],
     names: Sequence[str],
-    width: int | None = None,
-    summary_names: Sequence[str] | None = None,
+    width: int | None,
+    summary_names: Mapping[int, Sequence[str]],
 ) -> Simulations:
-    """Return rows as arrays. The length of x is `width`, or that of most rows, whichever came first."""
+    """Return rows as arrays. The length of x is `width`, or that of most rows, whichever came first.
+
+    `summary_names` are those of each number of summaries.
+    """
     lengths = Counter(len(record.x) // 8 for record in records if record.done)
     s = width or (lengths.most_common(1)[0][0] if lengths else 1)
     others = "most returned" if width is None else "the first round has"
@@ -49,8 +55,7 @@ def assembled(
         elif record.done:
             reasons[i] = f"returned {len(record.x) // 8} values where {others} {s}"
     theta = parameters([record.theta for record in records], len(names))
-    of_x = summary_names if summary_names is not None and len(summary_names) == s else None
-    return Simulations(theta, x, valid, reasons, _raw(records, valid), names, of_x)
+    return Simulations(theta, x, valid, reasons, _raw(records, valid), names, summary_names.get(s))
 
 
 def parameters(blobs: Sequence[bytes], dim: int) -> np.ndarray:
@@ -81,33 +86,43 @@ def finish(connection: sqlite3.Connection, where: str, which: tuple[Any, ...], r
     return changed.rowcount == 1
 
 
-def note_names(connection: sqlite3.Connection, results: Sequence[Result]) -> list[str] | None:
-    """Note what the simulator calls its summaries, unless that is known; return what is known then, or None."""
-    names = next((result.names for result in results if result.names and not result.reason), None)
-    if names is not None:
-        connection.execute("INSERT OR IGNORE INTO header VALUES ('summaries', ?)", (json.dumps(names),))
-    found = connection.execute("SELECT value FROM header WHERE key = 'summaries'").fetchone()
-    return None if found is None else list(json.loads(found[0]))
+def resummarize(connection: sqlite3.Connection, summarize: Callable[[np.ndarray], Any]) -> int:
+    """Compute the summaries of all raw data again, and note by what; return how many there are."""
+    found = connection.execute("SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL").fetchall()
+    results = [
+        summarized(array(stored).reshape(json.loads(shape)), summarize)._replace(seconds=seconds)
+        for _, stored, shape, seconds in found
+    ]
+    forget_names(connection, results)
+    for (identifier, *_), result in zip(found, in_first_order(connection, results), strict=True):
+        finish(connection, "id = ?", (identifier,), result)
+    for label, plan in plans(connection):
+        if plan.summary != NONE:
+            write_plan(connection, label, plan._replace(summary=fingerprint(summarize)))
+    return len(found)
 
 
 def told(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Result]:
-    """Return results made elsewhere, each finite or with a reason."""
-    rows = _told_rows(x)
+    """Return results made elsewhere, each finite or with a reason, and with names where it has them."""
+    rows, of_all = _told_rows(x), names_of(x, batch=True)
     check_same_length(rows, "x", n, partner)
     texts = [""] * n if reasons is None else list(reasons)
     check_same_length(texts, "reasons", n, partner)
     results = []
     for row, text in zip(rows, texts, strict=True):
-        values = None if row is None else _told_values(row)
+        values, names = None if row is None else _told_values(row), of_all or names_of(row)
+        if names is not None and (len(set(names)) < len(names) or (values is not None and len(values) != len(names))):
+            raise ValueError(f"x has a row with the names {', '.join(names)}; give each once, with one number.")
         usable = values is not None and values.size > 0 and np.isfinite(values).all()
         reason = text or ("" if usable else "no result" if values is None else NOT_FINITE)
-        results.append(Result(values, None, reason, np.nan))
+        results.append(Result(values, None, reason, np.nan, names))
     return results
 
 
 def _told_values(row: Any) -> np.ndarray:
     try:
-        return np.atleast_1d(np.asarray(row, dtype=np.float64)).ravel()
+        values = list(row.values()) if isinstance(row, Mapping) else row
+        return np.atleast_1d(np.asarray(values, dtype=np.float64)).ravel()
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"x has the row {row!r}; give numbers, or None for a simulation that failed.") from None
 

@@ -72,6 +72,7 @@ def simulate(
         simulator: ``simulator(theta, rng)`` with one row of parameters (d,), returning summaries (s,); with
             `batched`, rows (b, d) in and (b, s) out, 100 at a time; if a batch raises, its rows run one by one.
             Summaries may have names: a dict or a Series; of a batch a frame, a dict of columns, or a list of dicts.
+            They are put in the order in which they come first.
         prior: The prior; without a `proposal` its draws are the parameters.
         n: How many simulations.
         seed: Fixes the parameters and the generators.
@@ -80,7 +81,9 @@ def simulate(
         store: A file name, a `SimulationStore`, or None to keep nothing.
         progress: Show a progress bar; by default on a terminal only.
         batched: Whether the simulator takes many rows at once.
-        summarize: Turns what the simulator returns, an array of any shape, into summaries; the raw data are kept.
+        summarize: Turns what the simulator returns, an array of any shape, into summaries, which may have names too;
+            the raw data are kept. It gets values without names: where raw data have names, those in another order
+            than the first are failed simulations.
         timeout: Seconds after which a call is ended and counted as failed. It then runs in a process of its own,
             so that the limit holds for compiled code too, and a crash is one more failed simulation.
         proposal: Parameters (n, d) to run at instead of draws from the prior.

@@ -105,6 +105,24 @@ class Simulations:
             )
         return row[:, [names.index(name) for name in self.summary_names]]
 
+    def ordered_as(self, names: Sequence[str] | None) -> Self:
+        """Return the same with the columns of x in the order of `names`; as it is, where either side has no names.
+
+        >>> sims = Simulations([[1.0]], [[0.5, 2.0]], summary_names=["mean", "sd"])
+        >>> sims.ordered_as(["sd", "mean"]).x
+        array([[2. , 0.5]])
+        """
+        mine = self.summary_names
+        if names is None or mine is None or mine == tuple(names):
+            return self
+        if sorted(mine) != sorted(names) or len(set(mine)) < len(mine):
+            raise ValueError(
+                f"these simulations have the summaries {', '.join(mine)}, but the others have {', '.join(names)}. "
+                "Give the same names, each once, in any order."
+            )
+        x, own = self.x[:, [mine.index(name) for name in names]], self.names if self.named else None
+        return type(self)(self.theta, x, self.valid, self.reasons.tolist(), self.raw, own, names)
+
     def frame(self) -> "pd.DataFrame":
         """Return a pandas frame: parameters by name, summaries x1, x2, …, valid, reason."""
         import pandas as pd
@@ -114,7 +132,7 @@ class Simulations:
         return pd.DataFrame({**columns, "valid": self.valid, "reason": self.reasons})
 
     def __add__(self, other: "Simulations") -> Self:
-        """Return the rows of both."""
+        """Return the rows of both; named columns of x are put in the order of the first."""
         for name in ("theta", "x"):
             mine, theirs = getattr(self, name).shape[1], getattr(other, name).shape[1]
             if mine != theirs:
@@ -124,11 +142,7 @@ class Simulations:
                 f"the parameters are called {', '.join(self.names)} here and {', '.join(other.names)} there; bring "
                 "the columns into one order first."
             )
-        if self.summary_names and other.summary_names and self.summary_names != other.summary_names:
-            raise ValueError(
-                f"the summaries are called {', '.join(self.summary_names)} here and "
-                f"{', '.join(other.summary_names)} there; bring the columns of x into one order first."
-            )
+        other = other.ordered_as(self.summary_names)
         raw = None
         if self.raw is not None and other.raw is not None:
             raw = _stacked(self.raw, other.raw)

@@ -12,11 +12,12 @@ import numpy as np
 from decond.checks import as_count, warn
 from decond.lfi.database import Database, StoreError
 from decond.lfi.draws import drawn_parameters
-from decond.lfi.execution import Result, in_order, summarized
-from decond.lfi.fingerprint import NONE, changed, fingerprint
+from decond.lfi.execution import Result
+from decond.lfi.fingerprint import changed
+from decond.lfi.names import NAMED, RAW, in_first_order, names_by_number, told_in_order
 from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, SimulationWarning, enter_round, plans, write_plan
 from decond.lfi.prior import Prior
-from decond.lfi.records import Record, array, assembled, blob, finish, insert, note_names, parameters, told
+from decond.lfi.records import Record, assembled, blob, finish, insert, parameters, resummarize, told
 from decond.lfi.simulations import Simulations
 
 if TYPE_CHECKING:
@@ -93,14 +94,15 @@ class SimulationStore:
         Args:
             which: The parameters (n, d) as `ask` returned them, or the ids of the rows (whole numbers; the index of
                 `pending` or `frame`).
-            x: Summaries (n, s); a row with NaN, or None instead of a row, is a failed simulation.
+            x: Summaries (n, s); a row with NaN, or None instead of a row, is a failed simulation. A frame or a list
+                of dicts has the names of the store's other simulations, in any order.
             reasons: Why rows failed, "" for those that did not; optional.
         """
         pending = self._pending()
         ids = self._ids(which, pending)
         results = told(x, reasons, len(ids), "the rows told")
         with self.database.transaction() as connection:
-            for identifier, result in zip(ids, results, strict=True):
+            for identifier, result in zip(ids, told_in_order(connection, results), strict=True):
                 if not finish(connection, "id = ? AND status = 'asked'", (identifier,), result):
                     raise ValueError(f"row {identifier} was told already; nothing of this call was recorded.")
 
@@ -113,14 +115,14 @@ class SimulationStore:
         return pd.DataFrame(theta, columns=list(self.names), index=pd.Index([i for i, _ in rows], name="id"))
 
     def add(self, theta: Any, x: Any, reasons: Sequence[str] | None = None) -> None:
-        """Add simulations that exist already: parameters (n, d) from any proposal, and their summaries (n, s)."""
+        """Add simulations that exist already: parameters (n, d) from any proposal, and x as `tell` takes it."""
         parameters = self._parameters(theta)
         results = told(x, reasons, len(parameters), "theta")
         with self.database.transaction() as connection:
             start = _length(connection, ADDED)
             enter_round(connection, ADDED, Plan(self.seed), self.path)
             insert(connection, ADDED, start, parameters, "asked")
-            for row, result in enumerate(results, start):
+            for row, result in enumerate(told_in_order(connection, results), start):
                 finish(connection, "round = ? AND row = ?", (ADDED, row), result)
 
     # ---- reading -------------------------------------------------------------------------------------------------
@@ -131,8 +133,7 @@ class SimulationStore:
         if not rows:
             where = "no finished simulations" if round is None else f"no finished simulations in round {round}"
             raise StoreError(f"the store {self.path} holds {where} yet; run simulate(...) or tell results first.")
-        found = self.database.rows("SELECT value FROM header WHERE key = 'summaries'")
-        return assembled(rows, self.names, self._width(round), json.loads(found[0][0]) if found else None)
+        return self._assembled(rows, round)
 
     def frame(self) -> "pd.DataFrame":
         """Return the finished simulations as a pandas frame: parameters, x1, x2, …, valid, reason, round, seconds."""
@@ -140,9 +141,7 @@ class SimulationStore:
 
         rows = self._finished(None, None)
         frame = (
-            assembled(rows, self.names, self._width(None)).frame()
-            if rows
-            else pd.DataFrame(columns=[*self.names, "valid", "reason"])
+            self._assembled(rows, None).frame() if rows else pd.DataFrame(columns=[*self.names, "valid", "reason"])
         )
         frame["round"] = [row.round for row in rows]
         frame["seconds"] = np.array([row.seconds for row in rows], dtype=np.float64)
@@ -186,7 +185,7 @@ class SimulationStore:
     def resummarize(self, summarize: Callable[[np.ndarray], Any]) -> None:
         """Compute the summaries of every stored raw data set again, with another function, in one transaction."""
         with self.database.transaction() as connection:
-            _resummarize(connection, summarize)
+            resummarize(connection, summarize)
 
     def close(self) -> None:
         """Close the file."""
@@ -221,7 +220,7 @@ class SimulationStore:
         with self.database.transaction() as connection:
             before = self._plan(connection, label, theta, plan, "open")
             again = changed(before.summary, plan.summary) and summarize is not None
-            number = _resummarize(connection, summarize) if again and summarize is not None else 0
+            number = resummarize(connection, summarize) if again and summarize is not None else 0
         if again:
             warn(
                 f"the store {self.path} was filled with another summarize. The summaries of its {number} simulations "
@@ -229,22 +228,25 @@ class SimulationStore:
                 SimulationWarning,
             )
 
-    def keeper(self) -> Callable[[np.ndarray, Sequence[Result]], None]:
+    def keeper(self) -> Callable[[np.ndarray, Sequence[Result]], list[Result]]:
         """Return a function that appends simulations which a method ran itself, without those that are there.
 
-        A chain that runs again, from the same seed, gives what an earlier run has written.
+        A chain that runs again, from the same seed, gives what an earlier run has written. The function returns the
+        results with their values in the order of the store's other simulations.
         """
         there = set(self.database.rows("SELECT theta, x FROM simulations WHERE round = ?", (METHOD,)))
 
-        def keep(theta: np.ndarray, results: Sequence[Result]) -> None:
+        def keep(theta: np.ndarray, results: Sequence[Result]) -> list[Result]:
             with self.database.transaction() as connection:
                 enter_round(connection, METHOD, Plan(self.seed), self.path)
-                for values, result in zip(theta, results, strict=True):
+                ordered = in_first_order(connection, results)
+                for values, result in zip(theta, ordered, strict=True):
                     if (blob(values), None if result.x is None else blob(result.x)) not in there:
                         last = "SELECT coalesce(max(row) + 1, 0) FROM simulations WHERE round = ?"
                         row = connection.execute(last, (METHOD,)).fetchone()[0]
                         insert(connection, METHOD, row, values[None, :], "asked")
                         finish(connection, "round = ? AND row = ?", (METHOD, row), result)
+            return ordered
 
         return keep
 
@@ -258,13 +260,17 @@ class SimulationStore:
             found = connection.execute("SELECT value FROM header WHERE key = ?", (key,)).fetchone()
         return mark if found is None else str(found[0])  # it was not noted always
 
+    def raw_names(self, number: int) -> list[str] | None:
+        """Return the names of so many raw values, in the order in which the simulator returned them first."""
+        found = self.database.rows("SELECT value FROM header WHERE key = ?", (RAW.format(number),))
+        return list(json.loads(found[0][0])) if found else None
+
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another process finished first stays as it is."""
         with self.database.transaction() as connection:
-            names = note_names(connection, results)
-            for row, result in zip(rows, results, strict=True):
+            for row, result in zip(rows, in_first_order(connection, results), strict=True):
                 where = "round = ? AND row = ? AND status IN ('open', 'running')"
-                finish(connection, where, (label, row), in_order(result, names))
+                finish(connection, where, (label, row), result)
 
     def tally(self, label: str, n: int) -> tuple[int, int]:
         """Return how many of the first n rows of a round are finished, and how many of these failed."""
@@ -299,6 +305,9 @@ class SimulationStore:
         if self.prior is None:
             raise StoreError(f"{what} draws from the prior; open the store with it, SimulationStore(path, prior).")
         return self.prior
+
+    def _assembled(self, rows: list[Record], round: int | str | None) -> Simulations:
+        return assembled(rows, self.names, self._width(round), names_by_number(self.database.rows(NAMED)))
 
     def _width(self, round: int | str | None) -> int | None:
         """Return the length that x must have in a round other than the first; None if that of most rows decides."""
@@ -365,19 +374,6 @@ class SimulationStore:
         )
         label = None if round is None else str(round)
         return [Record(*row) for row in self.database.rows(statement, (label, label, n, n))]
-
-
-def _resummarize(connection: sqlite3.Connection, summarize: Callable[[np.ndarray], Any]) -> int:
-    """Compute the summaries of all raw data again, and note by what; return how many there are."""
-    found = connection.execute("SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL").fetchall()
-    for identifier, stored, shape, seconds in found:
-        raw = array(stored).reshape(json.loads(shape))
-        x, reason = summarized(raw, summarize)
-        finish(connection, "id = ?", (identifier,), Result(x, raw, reason, seconds))
-    for label, plan in plans(connection):
-        if plan.summary != NONE:
-            write_plan(connection, label, plan._replace(summary=fingerprint(summarize)))
-    return len(found)
 
 
 def _length(connection: sqlite3.Connection, label: str) -> int:

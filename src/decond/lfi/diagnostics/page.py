@@ -78,7 +78,7 @@ def diagnose(
     check_method(method)
     as_number(seconds, "seconds", minimum=0.0, strict=True)
     row = _summaries(method, observed, sims, options)
-    names = None if method.takes_raw else sims.summary_names or value_names(observed)
+    names = sims.summary_names or (None if method.takes_raw else value_names(observed))
     known = None if truth is None else prior.rows(truth, "truth")[0]
     posterior = copy.copy(method).fit(sims, prior).posterior(observed)
     if simulator is None:
@@ -88,6 +88,8 @@ def diagnose(
             posterior, simulator, row, n_predictive, level=level, names=names, **options
         )
     judged, why_not = _test_simulations(sims, prior, simulator, test, n, seed, options)
+    if judged is not None and test is None:
+        judged = judged.ordered_as(names)
     calibration = sufficiency = None
     if not why_not:
         with _shown(progress) as report:
@@ -133,7 +135,7 @@ def _summaries(method: Method, observed: Any, sims: Simulations, options: dict[s
             f"{type(method).__name__} takes the raw data set observed, and its summaries are compared with those of "
             "the simulations. Give summarize=..., the function that made them."
         )
-    return summarized_observation(observed, summarize)
+    return sims.observed_row(summarized_observation(observed, summarize))
 
 
 def _test_simulations(

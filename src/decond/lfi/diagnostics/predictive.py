@@ -116,7 +116,8 @@ def posterior_predictive_check(
     Give the simulator, which is run n times with the `options` of `lfi.simulate`, or `Simulations` at draws of the
     posterior that were made elsewhere. Shares for the whole observation cannot fall below 1/(n + 1), so n has to be
     at least 2/level. A model that fails is wrong, or its posterior is; one that passes may still be wrong,
-    since the same observation chose the parameters.
+    since the same observation chose the parameters. `names` are those of the values of `observed`; without them, the
+    values are in the order of the simulations that the posterior was made from.
 
     >>> from scipy import stats
     >>> from decond.lfi import Prior
@@ -136,6 +137,10 @@ def posterior_predictive_check(
         sims = posterior.predictive(simulator, n, **options)
     else:
         raise TypeError(f"simulator is {type(simulator).__name__}; give a function, or lfi.Simulations.")
+    order = getattr(getattr(posterior, "simulations", None), "summary_names", None)
+    if names is not None and sims.summary_names is not None and sorted(names) == sorted(sims.summary_names):
+        order = tuple(names)
+    sims = sims.ordered_as(order)
     return compare(sims, sims.observed_row(observed), level, names or sims.summary_names)
 
 

@@ -4,7 +4,7 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,8 @@ def run_trials(
     """Return trials, as many as asked for and as time allows; at least one."""
     check_method(method)
     _check(sims, prior, plan)
+    if plan.test is not None:
+        plan = replace(plan, test=plan.test.ordered_as(sims.summary_names))
     started, trials = time.monotonic(), []
     splits = list(_splits(sims, plan))
     total = sum(len(rows) for _, rows in splits)

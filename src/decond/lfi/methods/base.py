@@ -1,7 +1,7 @@
 """What all methods of likelihood-free inference share: the door, scales, summaries and failed simulations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -171,12 +171,17 @@ class Method(ABC):
         return [outside] if outside else []
 
 
-def summarized_observation(observed: Any, summarize: Callable[[Any], Any]) -> np.ndarray:
-    """Return the summaries of a raw observation as a row, made as those of simulations are."""
-    x, reason = summarized(np.asarray(observed, dtype=np.float64), summarize)
+def summarized_observation(observed: Any, summarize: Callable[[Any], Any]) -> Any:
+    """Return the summaries of a raw observation, made as those of simulations are: by name, or as a row."""
+    if isinstance(observed, Mapping):
+        raise TypeError(
+            f"observed is a dict with {', '.join(map(str, observed))}, but summarize gets values without names. Give "
+            "an array, its values in the order in which the simulator returns them."
+        )
+    x, _, reason, _, names, _ = summarized(np.asarray(observed, dtype=np.float64), summarize)
     if x is None or reason:
         raise ValueError(f"observed has no summaries: {reason}. Give the raw data, as the simulator returns them.")
-    return as_row(x, "observed")
+    return as_row(x, "observed") if names is None else dict(zip(names, x, strict=True))
 
 
 def _check_inputs(sims: Any, prior: Any) -> None:

@@ -25,8 +25,7 @@ class Calls:
         batched: Whether it takes many rows at once; it gets at most 100.
         summarize: Turns what it returns into summaries.
         limit: Seconds for one call.
-        keep: Called with the parameters and the results after each call.
-        names: Those of the summaries of the simulations so far, where they have any.
+        keep: Called with the parameters and the results after each call; returns these, named values in one order.
     """
 
     def __init__(
@@ -35,12 +34,10 @@ class Calls:
         batched: bool,
         summarize: Simulator | None,
         limit: float | None,
-        keep: Callable[[np.ndarray, Sequence[Result]], None],
-        names: Sequence[str] | None = None,
+        keep: Callable[[np.ndarray, Sequence[Result]], list[Result]],
     ) -> None:
         self._functions = (simulator, summarize, batched)
         self._keep = keep
-        self._names = names
         self._limited = None if limit is None else LimitedCaller(packed(simulator, summarize, batched), limit)
 
     def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
@@ -48,9 +45,7 @@ class Calls:
         results = self._attempt(theta, rng)
         if len(theta) > 1 and all(result.x is None for result in results):
             results = [self._attempt(row[None, :], rng)[0] for row in theta]
-        results = [in_order(result, self._names) for result in results]
-        self._keep(theta, results)
-        return results
+        return self._keep(theta, results)
 
     def close(self) -> None:
         """End the process that calls with a limit run in."""
