@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from decond.cli import app
+from decond.cli import app, demo
 from decond.io import load
 
 
@@ -100,6 +100,14 @@ def test_means_of_groups(folder):
     (folder / "new.csv").write_text("wind\n5\n")
     decond("predict", "model.decond", "new.csv", "--output", "out.tsv")
     assert pd.read_csv("out.tsv", sep="\t")["mean"][0] == pytest.approx(15.0, abs=1.0)
+
+
+def test_groups_may_be_said_to_be_complete(folder):
+    write_days(folder)
+    for more, sampled in (((), None), (("--complete",), False)):
+        printed = decond(*DAYS, *more)
+        assert load("model.decond").sampled is sampled
+        assert ("for a sample of it with weight" in " ".join(printed.split())) == (not more)
 
 
 def test_labels_as_a_mediator_without_aggregation(folder):
@@ -270,6 +278,7 @@ WRONG_OPTIONS = {
     "one table": (("fit", "pairs.csv", "--x", "wind", "--y", "pressure", "--z", "power"), "add --sparse"),
     "two tables for one": ((*TWO_TABLES, "--sparse"), "--sparse takes one table, but 2 were given"),
     "both kinds": ((*TWO_TABLES, "--sparse", "--aggregate"), "exclude each other"),
+    "complete alone": ((*TWO_TABLES, "--complete"), "needs --aggregate"),
     "no mediator": (("fit", "pairs.csv", "task.csv", "--x", "wind", "--z", "power"), "--y COLUMN"),
     "a mediator too many": (
         ("fit", "task.csv", "--x", "pressure", "--y", "b", "--z", "power", "--sparse"),
@@ -434,3 +443,4 @@ def test_demo_recovers_the_power_curve(folder):
     assert ours["rmse_kw"] < 80
     assert ours["rmse_kw"] < min(answer["rmse_kw"] for answer in naive)
     assert ours["coverage_2sd"] > 0.9
+    assert all(is_own(folder / "out" / name) for name, is_own in demo._own(demo.turbine()).items())

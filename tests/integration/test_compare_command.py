@@ -1,6 +1,7 @@
 """`decond compare`: problems by name and in TOML files; one table, one picture; wrong files refused before a run."""
 
 import json
+import unicodedata
 
 import numpy as np
 import pandas as pd
@@ -224,6 +225,14 @@ def test_wrong_input_is_refused(folder, case):
     for word in words:
         assert word in said
     assert not (folder / "decond-compare").exists()
+
+
+def test_letters_of_a_problem_and_of_its_tables_may_be_written_in_several_ways(folder):
+    """A byte-order mark says nothing; ö may be one sign or two."""
+    pd.read_csv("hours.csv").rename(columns={"wind": "Böe"}).to_csv("hours.csv", index=False)
+    problem = TABLES.replace('"wind"', f'"{unicodedata.normalize("NFD", "Böe")}"')
+    (folder / "tables.toml").write_text(problem, encoding="utf-8-sig")
+    assert list(read_task("tables.toml").arguments["x"]) == ["Böe"]
 
 
 def test_all_methods_by_name(folder):

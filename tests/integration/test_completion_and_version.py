@@ -84,11 +84,15 @@ def test_the_tab_key_offers_columns_of_the_named_tables(tmp_path, monkeypatch):
         stream.write("pressure\tpower\n1\t2\n")
     pd.DataFrame({"x": [1.0], "z": [2.0]}).to_parquet("table.parquet")
     (tmp_path / "rivers.csv").write_bytes("Fluß;Höhe\nÄlv;1,5\n".encode("cp1252"))
+    (tmp_path / "excel.csv").write_text("sep=|\nday|wind\nmon|7\n")
+    (tmp_path / "damaged.csv").write_bytes(b"day,wind\n" + b"monday,7\n" * 200_000 + b"\0")  # far behind
     lines = {
         "decond fit pairs.csv task.tsv.gz --x ": {"wind", "pressure", "power"},
         "decond fit pairs.csv task.tsv.gz --x wind --y p": {"pressure", "power"},
         "decond fit table.parquet --sparse --x x --z ": {"x", "z"},
         "decond fit rivers.csv --x ": {"Fluß", "Höhe"},
+        "decond fit excel.csv --x ": {"day", "wind"},
+        "decond fit damaged.csv --x ": {"day", "wind"},
         "decond fit none.csv --x ": set(),
     }
     for line, offered in lines.items():

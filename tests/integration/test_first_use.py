@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,24 @@ def test_letters_of_windows_give_the_same_fit_and_predictions_in_utf_8():
     said = decond("predict", "m2", "days_windows.csv").stderr
     assert "was read as Windows-1252. If its letters look wrong, save it again as UTF-8" in said
     assert pd.read_csv("predictions.csv", encoding="utf-8")["Fluß"].tolist() == days["Fluß"].tolist()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(("ending", "options"), [("csv", ()), ("parquet", ()), ("parquet", ("--sparse",))])
+def test_accents_match_however_they_are_written(ending, options, form):
+    """Columns of a table, options, and the names that a model keeps: ü may be one sign or two in each."""
+    other = "NFD" if form == "NFC" else "NFC"
+    here, there = (unicodedata.normalize(each, "Abflüsse") for each in (form, other))
+    days, loads = river()
+    days = days.assign(load=np.sqrt(days["flow"])).rename(columns={"flow": here})
+    for frame, name in ((days, f"days.{ending}"), (loads, f"loads.{ending}")):
+        getattr(frame, f"to_{ending}")(name, index=False)
+    tables = (f"days.{ending}", "--inducing", 4) if options else (f"days.{ending}", f"loads.{ending}", "--y", "month")
+    decond("fit", *tables, "--x", there, "--z", "load", "--restarts", 0, *(options or ("--aggregate", *PLAIN)))
+    days.rename(columns={here: there}).drop(columns="load").to_csv("new.csv", index=False)
+    decond("predict", "model.decond", "new.csv")
+    assert "replaced predictions.csv of " in decond("predict", "model.decond", "new.csv").stdout
+    assert np.isfinite(pd.read_csv("predictions.csv")["sd"]).all()
 
 
 # ---- dates ---------------------------------------------------------------------------------------------------
@@ -287,9 +306,17 @@ def test_pairs_that_come_later_widen_the_range():
 def test_the_demo_keeps_the_files_of_others(name):
     Path(name).write_text("mine")
     said = decond("demo", "-o", ".", code=2).stderr
-    assert f"{name} is there already, not from the demo, and would be lost. Give another folder" in said
+    assert f"{name} is there already, and it is not from the demo: it would be lost. Move or delete it" in said
     assert Path(name).read_text() == "mine"
     assert len(list(Path().iterdir())) == 1
+
+
+def test_a_model_behind_the_table_is_told_to_come_first():
+    rng = np.random.default_rng(0)
+    save(sparse(rng.uniform(0.0, 1.0, (9, 1)), rng), "river.decond")
+    pd.DataFrame({"x": [0.5]}).to_csv("new.csv", index=False)
+    said = decond("predict", "new.csv", "river.decond", code=2).stderr
+    assert said == "Error: river.decond is a model, and the model comes first: decond predict river.decond new.csv\n"
 
 
 def test_a_missing_model_names_the_nearest_one():

@@ -87,8 +87,14 @@ def test_names_in_the_header_are_those_of_the_simulator_in_any_order(folder):
     assert turned == same
 
 
+def test_a_prior_may_begin_with_a_byte_order_mark(folder):
+    expected = infer("waiting:simulate", "--json")
+    (folder / "prior.toml").write_text((folder / "prior.toml").read_text(), encoding="utf-8-sig")
+    assert infer("waiting:simulate", "--json") == expected
+
+
 def test_the_verdict_says_what_would_check_it(folder):
-    assert "was not checked.\n--check does that (a minute or more).\n" in infer()
+    assert "was not checked.\n--check judges whether its uncertainties are right (a minute or more).\n" in infer()
     assert "--check" not in infer("waiting:simulate", "--method", "mcmc")  # which would refuse it
 
 

@@ -76,23 +76,26 @@ def test_an_inference_says_what_it_replaced():
 
 
 @pytest.mark.parametrize("name", ["draws.parquet", "draws.csv.gz"])
-def test_draws_are_known_by_the_picture_or_by_the_names_of_parameters(name):
+def test_draws_are_known_by_their_picture_and_by_the_names_of_parameters(name):
     decond(*INFER, "-o", name)
-    Path("draws.png").unlink()
     assert f"replaced {name} of " in decond(*INFER, "-o", name)
     Path("prior.toml").write_text('[speed]\ndistribution = "gamma"\na = 2.0\n')
-    assert f"replaced {name} of " in decond(*INFER, "-o", name)
-    Path("draws.png").unlink()
+    assert "not draws that decond infer wrote" in refused_and_kept(name, *INFER, "-o", name)
     Path("prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
+    Path("draws.png").unlink()
     assert "not draws that decond infer wrote" in refused_and_kept(name, *INFER, "-o", name)
 
 
-def test_predictions_are_replaced_also_by_those_for_another_table():
+@pytest.mark.parametrize("name", ["predictions.csv", "predictions.tsv", "predictions.parquet"])
+def test_predictions_for_the_same_columns_are_replaced_and_for_others_refused(name):
     decond(*FIT)
-    assert decond("predict", "model.decond", "hours.csv") == "wrote predictions.csv\n"
+    predict = ("predict", "model.decond", "hours.csv", "-o", name)
+    assert decond(*predict) == f"wrote {name}\n"
+    pd.read_csv("hours.csv")[:3].to_csv("hours.csv", index=False)
+    assert re.fullmatch(rf"replaced {name} of [\d: -]+\n", decond(*predict))
     pd.DataFrame({"site": ["a"], "wind": [5.0]}).to_csv("new.csv", index=False)
-    assert re.fullmatch(r"replaced predictions\.csv of [\d: -]+\n", decond("predict", "model.decond", "new.csv"))
-    assert list(pd.read_csv("predictions.csv")) == ["site", "wind", "mean", "sd"]
+    said = refused_and_kept(name, "predict", "model.decond", "new.csv", "-o", name)
+    assert "it is not what decond predict writes for new.csv: it would be lost" in said
 
 
 def test_an_empty_file_can_be_written_to():
@@ -126,7 +129,7 @@ IN_THE_WAY = {
     "predictions": (
         "predictions.csv",
         ("predict", "model.decond", "hours.csv"),
-        "predictions.csv is there already, and it is not a table that decond predict wrote",
+        "predictions.csv is there already, and it is not what decond predict writes for hours.csv",
     ),
 }
 
@@ -139,11 +142,17 @@ def test_a_file_of_the_user_is_kept(name, arguments, words):
     assert words in refused_and_kept(name, *arguments)
 
 
-def test_a_table_of_the_users_own_means_is_no_prediction():
+@pytest.mark.parametrize("columns", ["site,mean,sd", "wind,mean,sd", "day,wind,mean", "wind,day,mean,sd"])
+def test_a_table_of_the_users_own_means_is_no_prediction(columns):
     decond(*FIT)
-    Path("predictions.csv").write_text("site,mean,sd\nnorth,12,1\n")
+    Path("predictions.csv").write_text(columns + "\n" + ",".join("1" * len(columns.split(","))) + "\n")
     said = refused_and_kept("predictions.csv", "predict", "model.decond", "hours.csv")
-    assert "not a table that decond predict wrote" in said
+    assert "not what decond predict writes" in said
+
+
+def test_a_chain_of_the_user_is_no_set_of_draws():
+    pd.DataFrame({"rate": np.ones(10_000)}).to_csv("mcmc.csv", index=False)
+    assert "not draws that decond infer wrote" in refused_and_kept("mcmc.csv", *INFER, "-o", "mcmc.csv")
 
 
 def test_a_table_beside_a_picture_of_decond_is_no_set_of_draws():

@@ -44,6 +44,7 @@ WRONG = {
     "json before the command": (("--json", "demo"), ("--json goes after the command",)),
     "argument of demo": (("demo", "now"), ("extra argument", "(now)", "Usage: decond demo")),
     "value of a flag": (("demo", "--json=yes"), ("'--json' does not take a value",)),
+    "value of a flag by its name of before": ((*INFER, "--diagnose=3"), ("'--diagnose' does not take a value",)),
     "no value of an option": (("predict", "m", "t", "--output"), ("'--output' requires an argument",)),
     "no tables": (("fit",), ("decond fit needs PAIRS [TASK]", ".csv")),
     "no x": (("fit", "pairs.csv", "task.csv"), ("decond fit needs --x", "Column of x")),

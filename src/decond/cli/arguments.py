@@ -90,11 +90,11 @@ def _explain(error: Any, ctx: Any, given: list[str]) -> str:
 def _explain_words(error: Any, ctx: Any) -> str:
     """Return what is wrong with words on the command line that belong to no option or argument."""
     option = getattr(error, "option_name", None)
-    shown = (parameter for parameter in ctx.command.get_params(ctx) if not getattr(parameter, "hidden", False))
-    names = {name for parameter in shown for name in parameter.opts if name[0] == "-"}
-    if option is None or option in names:
+    parameters = ctx.command.get_params(ctx)
+    if option is None or any(option in parameter.opts for parameter in parameters):
         return f"{_sentence(error.format_message())} {_sentence(ctx.get_usage())}"
-    known = sorted(name for name in names if name.startswith("--"))
+    shown = (parameter for parameter in parameters if not getattr(parameter, "hidden", False))
+    known = sorted(name for parameter in shown for name in parameter.opts if name.startswith("--"))
     return f"{ctx.command_path} has no option {option}{_nearest(option, known)} Its options are {', '.join(known)}."
 
 

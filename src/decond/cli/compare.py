@@ -1,6 +1,6 @@
 """`decond compare`: several methods on one problem; one table, one picture."""
 
-import json as json_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,16 @@ from rich.text import Text
 
 from decond.cli.console import console, errors, say_json, wrong_input
 from decond.cli.options import AsJson, Folder, number
-from decond.cli.outputs import check_unread, make_folder, say_wrote, times_of
+from decond.cli.outputs import (
+    as_dict,
+    check_folder,
+    check_unread,
+    columns_of,
+    is_picture,
+    json_in,
+    say_wrote,
+    times_of,
+)
 from decond.cli.problem_file import BUILT_IN, read_task
 from decond.cli.reporting import stdout_for_json
 
@@ -20,9 +29,6 @@ if TYPE_CHECKING:
     from decond.comparison import Comparison
 
 __all__ = ["command"]
-
-FILES = ("compare.csv", "compare.json", "compare.png")
-"""What is written."""
 
 HIDDEN = (" low", " median", " high")
 """Ends of columns that are in the files only."""
@@ -77,10 +83,9 @@ def command(
     with wrong_input(TOO_LARGE), stdout_for_json(json):
         names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         task = read_task(problem).with_options(names, simulations, seeds)
-        _check_folder(output, task.read)
+        _check_files(output, task.read)
         before = times_of(output / name for name in FILES)
         found = _run(task)
-        make_folder(output)
         files = found.write(output)
     notes = [*task.notes, *found.notes]
     if json:
@@ -100,42 +105,30 @@ def _run(task: "Task") -> "Comparison":
     return found
 
 
-def _check_folder(folder: Path, read: list[Path]) -> None:
-    """Raise if the folder cannot be made, or if something in it would be lost; nothing is left there."""
-    _check_makeable(folder)
-    places = [folder / name for name in FILES]
-    check_unread(places, read)
-    strangers = [place for place in places if place.exists() and not _is_ours(place)]
-    if strangers:
-        raise FileExistsError(
-            f"{strangers[0]} is there already, not from a comparison, and would be lost. Give another folder with "
-            "--output."
-        )
+def _check_files(folder: Path, read: list[Path]) -> None:
+    """Raise if something cannot be written, or would be lost."""
+    check_unread((folder / name for name in FILES), read)
+    check_folder(folder, FILES, "from a comparison")
 
 
-def _check_makeable(folder: Path) -> None:
-    """Make the folder, and take away again what was not there before."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    make_folder(folder)
-    for place in missing:
-        place.rmdir()
+def _is_json(path: Path) -> bool:
+    return set(json_in(path)) == {"problem", "measure", "methods", "runs", "notes"}
 
 
-def _is_ours(path: Path) -> bool:
-    """Tell whether a file is what a comparison writes."""
-    from decond.plotting.figures import is_drawn_here
+def _is_table(path: Path) -> bool:
+    """Tell whether a table has the columns of the JSON file beside it."""
+    beside = path.with_suffix(".json")
+    methods = as_dict(json_in(beside)["methods"]) if _is_json(beside) else {}
+    columns = columns_of(path)
+    return any(columns == ["method", *as_dict(row)] for row in methods.values())
 
-    if path.suffix == ".png":
-        return is_drawn_here(path)
-    if not path.is_file():
-        return False
-    begin = path.read_text(encoding="utf-8", errors="replace")
-    if path.suffix == ".csv":
-        return begin.startswith("method,") and "notes" in begin.partition("\n")[0].split(",")
-    try:
-        return {"problem", "measure", "methods", "runs"} <= set(json_module.loads(begin))
-    except (TypeError, ValueError):
-        return False
+
+FILES: dict[str, Callable[[Path], bool]] = {
+    "compare.csv": _is_table,
+    "compare.json": _is_json,
+    "compare.png": is_picture,
+}
+"""What is written, and how each file is known again."""
 
 
 def _say(name: str, found: "Comparison", notes: list[str]) -> None:

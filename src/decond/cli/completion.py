@@ -2,13 +2,14 @@
 
 import contextlib
 import csv
+import itertools
 from pathlib import Path
 
 import typer
 
 from decond.tables.columns import as_name
 from decond.tables.encodings import encoding_of, open_text
-from decond.tables.files import separator_of
+from decond.tables.files import declared_separator, separator_of
 
 __all__ = ["complete_column"]
 
@@ -27,10 +28,13 @@ def _header(path: Path) -> list[str]:
     if path.suffix.lower() in (".parquet", ".pq"):
         from pyarrow import parquet
 
-        return list(parquet.read_schema(path).names)
-    separator = "\t" if ".tsv" in path.suffixes else ","
-    with open_text(path, encoding_of(path).name) as stream:
-        names = next(csv.reader(stream, delimiter=separator))
-    if separator_of(names, separator) != separator:
+        return [as_name(name) for name in parquet.read_schema(path).names]
+    encoding = encoding_of(path, whole=False).name
+    declared = declared_separator(path, encoding)
+    separator = declared or ("\t" if ".tsv" in path.suffixes else ",")
+    with open_text(path, encoding) as stream:
+        lines = csv.reader(stream, delimiter=separator)
+        names = next(itertools.islice(lines, 0 if declared is None else 1, None))
+    if declared is None and separator_of(names, separator) != separator:
         names = next(csv.reader(names, delimiter=separator_of(names, separator)))
     return [as_name(name) for name in names]

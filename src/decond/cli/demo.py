@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ import numpy as np
 from decond.cli import story
 from decond.cli.console import console, progress_bar, say_json, wrong_input
 from decond.cli.options import Folder, flag
-from decond.cli.outputs import make_folder, say_wrote, times_of
+from decond.cli.outputs import as_dict, check_folder, is_picture, is_report, json_in, make_folder, say_wrote, times_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,8 +86,7 @@ def command(
     """
     problem = turbine()
     with wrong_input():
-        make_folder(output)
-        _check_own(output, problem)
+        check_folder(output, _own(problem), "from the demo")
     before = times_of(output / name for name in FILES)
     if not json:
         story.tell_problem(console, problem.hours, problem.days, list(NAIVE))
@@ -177,29 +177,34 @@ def _curves(problem: Problem, result: Result) -> story.Curves:
 
 
 def _write(folder: Path, problem: Problem, result: Result) -> list[Path]:
-    """Write the two tables, by which the folder is known again, the report, the picture and the scores."""
+    """Write the two tables, the report, the picture and the scores."""
+    from decond.plotting.figures import MARK
+
     report, picture, scores, hours, days = (folder / name for name in FILES)
+    make_folder(folder)
     problem.hours.to_csv(hours, index=False)
     problem.days.to_csv(days, index=False)
     _report(folder, problem, result).write(report)
-    _draw(problem, result).savefig(picture, dpi=120)
+    _draw(problem, result).savefig(picture, dpi=120, metadata=MARK)
     scores.write_text(json_text.dumps(result.numbers, indent=2) + "\n")
     return [report, picture, scores, hours, days]
 
 
-def _check_own(folder: Path, problem: Problem) -> None:
-    """Raise if a file that would be lost is not from the demo, whose tables are always the same."""
-    tables = {"hours.csv": problem.hours, "days.csv": problem.days}
-    own = all(_text(folder / name) == table.to_csv(index=False) for name, table in tables.items())
-    for path in (folder / name for name in FILES):
-        if path.exists() and not (own and (path.suffix != ".html" or HEADING in _text(path))):
-            raise FileExistsError(
-                f"{path} is there already, not from the demo, and would be lost. Give another folder with --output."
-            )
+def _own(problem: Problem) -> dict[str, Callable[[Path], bool]]:
+    """Return the names of what is written, and how each file is known again; the tables are always the same."""
+    scores = {name: {"rmse_kw", "coverage_2sd", "seconds"} for name in (OURS, *NAIVE)}
+    known: tuple[Callable[[Path], bool], ...] = (
+        lambda path: is_report(path) and HEADING in _text(path),
+        is_picture,
+        lambda path: {name: set(as_dict(row)) for name, row in json_in(path).items()} == scores,
+        lambda path: _text(path) == problem.hours.to_csv(index=False),
+        lambda path: _text(path) == problem.days.to_csv(index=False),
+    )
+    return dict(zip(FILES, known, strict=True))
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _report(folder: Path, problem: Problem, result: Result) -> Any:

@@ -51,7 +51,11 @@ def command(
     ] = None,
     labels: Annotated[bool, flag("--labels", "The numbers in --y are labels (names).")] = False,
     aggregate: Annotated[
-        bool, flag("--aggregate", "z is the mean over all rows of the first table with the same y.")
+        bool,
+        flag("--aggregate", "z is a mean over rows with the same y, of which the first table lists some or all."),
+    ] = False,
+    complete: Annotated[
+        bool, flag("--complete", "With --aggregate: the first table lists all rows that z is the mean of.")
     ] = False,
     sparse: Annotated[bool, flag("--sparse", "One large table with x and z, summarized by a few points.")] = False,
     inducing: Annotated[int | None, number("With --sparse: how many points; 100 by default.")] = None,
@@ -101,7 +105,7 @@ def command(
     """
     bars = None if uncertainty is None else uncertainty.value
     model = (inducing, bars, restarts, max_iterations, seed)
-    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster)
+    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster, complete)
     with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
         outcome = _run(request, output, report, check, command_of(ctx))
     if json:
@@ -219,6 +223,6 @@ def _write(job: Job, files: Files) -> None:
     from decond.plotting import FunctionDisplay
 
     assert job.x is not None
-    save(job.estimator, files.model)
+    save(job.estimator, files.model.resolve())  # which may be a link
     display = FunctionDisplay.from_estimator(job.estimator, job.x, job.z_of_rows, target_name=job.request.z)
     display.save(files.picture, dpi=120)

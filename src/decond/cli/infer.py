@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-CHECK = "--check does that (a minute or more)."
+CHECK = "--check judges whether its uncertainties are right (a minute or more)."
 
 
 class MethodName(StrEnum):

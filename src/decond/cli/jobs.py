@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decond.tables import Mediators, Table, TableError, match_groups, match_mediators, read_table
+from decond.tables.columns import as_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +54,12 @@ class Request:
     seed: int = 0
     workers: int | None = None
     cluster: str | None = None
+    complete: bool = False
+
+    def with_plain_names(self) -> "Request":
+        """Return it with columns called as tables call them, whose letters have their accents in one sign."""
+        x, y = ([as_name(name) for name in names] for names in (self.x, self.y))
+        return replace(self, x=x, y=y, z=as_name(self.z))
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator that were asked for; the others keep its defaults."""
@@ -119,6 +126,7 @@ def prepare(request: Request) -> Job:
     _check(request)
     if request.sparse and all(map(_is_parquet, request.tables)):
         return _sparse_on_disk(request)
+    request = request.with_plain_names()
     tables = [read_table(path) for path in request.tables]
     needed = [[*request.x, request.z]] if request.sparse else [[*request.x, *request.y], [*request.y, request.z]]
     for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
@@ -147,6 +155,8 @@ def workers_for(request: Request) -> Iterator[Any]:
 def _check(request: Request) -> None:
     if request.aggregate and request.sparse:
         raise TableError("--aggregate and --sparse exclude each other. Choose one.")
+    if request.complete and not request.aggregate:
+        raise TableError("--complete says that all rows of each group are there; it needs --aggregate.")
     _check_number_of_tables(request)
     _check_options(request)
     repeated = {*request.x} & {*request.y, request.z}
@@ -228,7 +238,7 @@ def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
     if len(z) < LEAST:
         raise TableError(f"only one {column!r} is in both tables; fitting needs at least {LEAST}.")
     data = {"x": x, "groups": found.y[column][found.used], "z_groups": z}
-    estimator = AggregateGP(**request.parameters())
+    estimator = AggregateGP(**request.parameters(), sampled=False if request.complete else None)
     notes, warnings = _about_rows(found, rows, groups)
     warnings += _few(len(z))
     return Job(request, f"{len(x)} rows in {len(z)} groups", estimator, data, x, None, notes, warnings)
@@ -285,9 +295,24 @@ def _sparse_on_disk(request: Request) -> Job:
     from decond.estimators import SparseGP
     from decond.scale import ParquetTable
 
+    request = _called_as_on_disk(request)
     table = ParquetTable(request.tables, request.x, request.z)
     if len(table) < LEAST:
         raise TableError(f"{table.files[0]} has {len(table)} row; fitting needs at least {LEAST}.")
     files = f" in {len(table.files)} files" if len(table.files) > 1 else ""
     words, estimator = f"{len(table)} rows{files}", SparseGP(**request.parameters())
     return Job(request, words, estimator, {"X": table}, warnings=_few(len(table)))
+
+
+def _called_as_on_disk(request: Request) -> Request:
+    """Return it with the columns of Parquet files as these call them, whose accents may be signs of their own."""
+    import pyarrow
+    from pyarrow import parquet
+
+    from decond.scale.parquet import parquet_files
+
+    names: dict[str, str] = {}
+    with contextlib.suppress(pyarrow.ArrowException, OSError, ValueError):  # what cannot be read is refused later
+        names = {as_name(name): name for name in parquet.read_schema(parquet_files(request.tables)[0]).names}
+    x = [names.get(as_name(name), name) for name in request.x]
+    return replace(request, x=x, z=names.get(as_name(request.z), request.z))

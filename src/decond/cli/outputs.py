@@ -2,21 +2,31 @@
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from decond.cli.console import console
+from decond.tables.columns import as_name
 
 __all__ = [
+    "as_dict",
     "check_draws",
+    "check_folder",
     "check_model",
     "check_picture",
     "check_predictions",
     "check_report",
     "check_unread",
+    "columns_of",
+    "is_model",
+    "is_picture",
+    "is_report",
+    "json_in",
     "make_folder",
     "say_wrote",
     "times_of",
@@ -49,6 +59,21 @@ def check_unread(written: Iterable[Path | None], read: Iterable[Path | None]) ->
             raise ValueError(f"{path} is read by this command, and would be lost. Give the output another name.")
 
 
+def check_folder(folder: Path, files: Mapping[str, Callable[[Path], bool]], kind: str) -> None:
+    """Raise unless files can be written into a folder, onto nothing but their kind; nothing is left there.
+
+    `files` has for each name how its kind is known.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    make_folder(folder)
+    try:
+        for name, is_own in files.items():
+            _check_place(folder / name, is_own, kind, "--output")
+    finally:
+        for place in missing:
+            place.rmdir()
+
+
 def check_model(path: Path) -> None:
     """Raise unless a model can be written there, onto nothing but a model."""
     if path.is_dir():
@@ -61,18 +86,19 @@ def check_model(path: Path) -> None:
     for kind, suffixes, writer in (("table", TABLES, "decond predict"), ("page", PAGES, "--report")):
         if path.suffix.lower() in suffixes:
             raise ValueError(f"--output is {path}, and a model is no {kind}: {writer} writes one. Call it {named}.")
-    _check_own(path, _is_model, "a model of decond", "--output")
+    _check_place(path, is_model, "a model of decond", "--output")
+    with _refused_if_not_written(path, "--output"), tempfile.NamedTemporaryFile(dir=path.resolve().parent):
+        pass  # a model is written beside its place first
 
 
 def check_picture(path: Path) -> None:
-    """Raise if a picture, whose place nobody named, would take that of a file which decond did not draw."""
-    from decond.plotting.figures import is_drawn_here
-
-    if path.exists() and not is_drawn_here(path):
+    """Raise if a picture, whose place nobody named, cannot be written, or not onto a file that decond drew."""
+    if path.exists() and not is_picture(path):
         raise ValueError(
             f"a picture goes beside the output, and {path} is there already, not drawn by decond. Move it, or give "
             "another --output."
         )
+    _check_writable(path, "--output")
 
 
 def check_report(path: Path | None) -> None:
@@ -85,41 +111,31 @@ def check_report(path: Path | None) -> None:
         raise ValueError(f"--report is {path}; a report is a page. Call it {path.with_suffix('.html')}.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
-    try:
-        _try_to_write(path)
-    except OSError as error:
-        raise OSError(f"--report is {path}, which cannot be written: {error.strerror}. Give another place.") from None
-    _check_own(path, _is_report, "a report of decond", "--report")
+    _check_place(path, is_report, "a report of decond", "--report")
 
 
 def check_draws(path: Path, picture: Path, names: Sequence[str]) -> None:
-    """Raise if draws of a posterior would take the place of anything but draws.
+    """Raise unless draws of a posterior can be written there, onto nothing but draws.
 
-    These are known by their number, and by the names of the parameters or by the picture beside them.
+    These are known by their number, by the names of the parameters, and by the picture beside them.
     """
     from decond.lfi.posterior import DRAWS
-    from decond.plotting.figures import is_drawn_here
 
     def are_draws(path: Path) -> bool:
-        columns, rows = _shape(path)
-        return rows == DRAWS and (columns == list(names) or is_drawn_here(picture))
+        return is_picture(picture) and _shape(path) == ([as_name(name) for name in names], DRAWS)
 
-    _check_own(path, are_draws, "draws that decond infer wrote", "--output")
-
-
-def check_predictions(path: Path, x: Sequence[str], added: Sequence[str]) -> None:
-    """Raise if predictions would take the place of anything but a table with columns x, and those added last."""
-
-    def are_predictions(path: Path) -> bool:
-        columns, _ = _shape(path)
-        last = [name for name in columns if name in added]
-        return bool(last) and columns[-len(last) :] == list(added[: len(last)]) and set(x) <= set(columns)
-
-    _check_own(path, are_predictions, "a table that decond predict wrote", "--output")
+    _check_place(path, are_draws, "draws that decond infer wrote", "--output")
 
 
-def _check_own(path: Path, is_own: Callable[[Path], bool], kind: str, option: str) -> None:
-    """Raise if a file is there, with something in it, that is not of our kind."""
+def check_predictions(path: Path, columns: Sequence[str], table: str) -> None:
+    """Raise unless predictions for a table can be written there, onto nothing but a table with the same columns."""
+    kind = f"what decond predict writes for {table}"
+    _check_place(path, lambda path: columns_of(path) == list(columns), kind, "--output")
+
+
+def _check_place(path: Path, is_own: Callable[[Path], bool], kind: str, option: str) -> None:
+    """Raise if a file cannot be written, or if one is there, with something in it, that is not of our kind."""
+    _check_writable(path, option)
     if path.exists() and path.stat().st_size > 0 and not is_own(path):
         raise FileExistsError(
             f"{path} is there already, and it is not {kind}: it would be lost. Move or delete it, or give another "
@@ -127,7 +143,31 @@ def _check_own(path: Path, is_own: Callable[[Path], bool], kind: str, option: st
         )
 
 
-def _is_model(path: Path) -> bool:
+def _check_writable(path: Path, option: str) -> None:
+    """Open a file as it will be opened later, and leave everything as it was."""
+    target = path.resolve()
+    existed = target.exists()
+    with _refused_if_not_written(path, option), target.open("ab"):
+        pass
+    if not existed:
+        target.unlink()
+
+
+@contextlib.contextmanager
+def _refused_if_not_written(path: Path, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written: {error.strerror}. Make its place writable, or give another {option}."
+        ) from None
+
+
+# ---- what a file is known by ---------------------------------------------------------------------------------
+
+
+def is_model(path: Path) -> bool:
+    """Tell whether a file is a model of decond, by its header."""
     from decond.io import FORMAT, ModelFileError
     from decond.io.container import read
 
@@ -138,9 +178,34 @@ def _is_model(path: Path) -> bool:
         return False
 
 
-def _is_report(path: Path) -> bool:
+def is_report(path: Path) -> bool:
+    """Tell whether a file is a report of decond."""
     with path.open("rb") as file:
         return SIGN_OF_REPORT in file.read(2000)
+
+
+def is_picture(path: Path) -> bool:
+    """Tell whether a file is a PNG that decond drew."""
+    from decond.plotting.figures import is_drawn_here
+
+    return is_drawn_here(path)
+
+
+def json_in(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one of what is none."""
+    with contextlib.suppress(OSError, ValueError):
+        return as_dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}
+
+
+def as_dict(found: Any) -> dict[str, Any]:
+    """Return what JSON had if it is an object, or else an empty one."""
+    return found if isinstance(found, dict) else {}
+
+
+def columns_of(path: Path) -> list[str]:
+    """Return the columns of a table; none of what is no table."""
+    return _shape(path)[0]
 
 
 def _shape(path: Path) -> tuple[list[str], int]:
@@ -151,15 +216,6 @@ def _shape(path: Path) -> tuple[list[str], int]:
         table = read_table(path)
         return [str(name) for name in table.frame.columns], len(table)
     return [], 0
-
-
-def _try_to_write(path: Path) -> None:
-    """Open a file as it will be opened later, and leave everything as it was."""
-    existed = path.exists()
-    with path.open("ab"):
-        pass
-    if not existed:
-        path.unlink()
 
 
 # ---- what was written ----------------------------------------------------------------------------------------

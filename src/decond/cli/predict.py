@@ -9,8 +9,9 @@ import typer
 
 from decond.cli.console import errors, say_json, say_notes, wrong_input
 from decond.cli.options import file, flag
-from decond.cli.outputs import check_predictions, check_unread, say_wrote, times_of
+from decond.cli.outputs import check_predictions, check_unread, is_model, say_wrote, times_of
 from decond.tables import Table, TableError, check_output, read_table, write_table
+from decond.tables.columns import as_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,14 +40,15 @@ def command(
     with wrong_input("Give a table with fewer rows."):
         check_output(output)
         check_unread([output], [model, table])
+        _check_order(model, table)
         given = read_table(table)
         given.check_length(1, "predicting")
         _check_names_are_free(given)
         estimator = _load(model)
         columns = _columns(estimator, given)
-        check_predictions(output, columns, ADDED)
+        check_predictions(output, [*map(str, given.frame.columns), *_added(estimator)], given.name)
         before = times_of([output])
-        x = given.numbers(columns)
+        x = given.numbers([as_name(name) for name in columns]).set_axis(columns, axis=1)
         predicted = _with_predictions(given, estimator, x, output)
         notes = _beyond(estimator, x)
         write_table(predicted, output)
@@ -58,6 +60,12 @@ def command(
     for note in notes:
         errors.print(f"Warning: {note}", style="yellow", markup=False, soft_wrap=True)
     say_wrote(output, before=before)
+
+
+def _check_order(model: Path, table: Path) -> None:
+    """Raise if the model was given last."""
+    if is_model(table) and not is_model(model):
+        raise ValueError(f"{table} is a model, and the model comes first: decond predict {table} {model}")
 
 
 def _load(path: Path) -> Any:
@@ -93,10 +101,15 @@ def _check_names_are_free(table: Table) -> None:
             )
 
 
+def _added(estimator: Any) -> tuple[str, ...]:
+    """Return the columns that a model adds: some have no error bars."""
+    return ADDED if "return_std" in inspect.signature(estimator.predict).parameters else ADDED[:1]
+
+
 def _with_predictions(table: Table, estimator: Any, x: "pd.DataFrame", output: Path) -> "pd.DataFrame":
     """Return the table with its predictions; cells of text files pass as they are from one text file to another."""
     frame = table.typed() if output.suffix in (".parquet", ".pq") else table.frame
-    if "return_std" in inspect.signature(estimator.predict).parameters:
+    if _added(estimator) == ADDED:
         mean, std = estimator.predict(x, return_std=True)
         return frame.assign(mean=mean, sd=std)
     errors.print(f"{type(estimator).__name__} has no error bars, so there is no column 'sd'.", markup=False)

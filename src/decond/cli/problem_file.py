@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from decond.tables import TableError, match_mediators, read_table
+from decond.tables.columns import as_name
 
 __all__ = ["BUILT_IN", "Task", "read_task"]
 
@@ -125,7 +126,7 @@ def read_task(problem: str) -> Task:
     if not path.is_file():
         raise FileNotFoundError(_nothing_there(problem, path))
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}. A problem looks like:\n{EXAMPLE}") from None
     return _Reader(path, *_settings(path, document)).task()
@@ -246,7 +247,8 @@ class _Reader:
         return [float(truth[name]) for name in names]
 
     def _of_tables(self) -> Task:
-        x, mediator, target = self.settings["x"], self.settings["mediator"], self.settings["target"]
+        x, mediator = ([as_name(name) for name in self.settings[key]] for key in ("x", "mediator"))
+        target = as_name(self.settings["target"])
         files = [self._file("pairs"), self._file("task")]
         pairs, task = (read_table(path) for path in files)
         pairs.check_columns([*x, *mediator], task)

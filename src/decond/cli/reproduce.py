@@ -1,6 +1,7 @@
 """`decond reproduce`: the paper's figures."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -13,12 +14,28 @@ from rich.text import Text
 
 from decond.cli.console import console, errors, say_json, wrong_input
 from decond.cli.options import Folder, flag
-from decond.cli.outputs import make_folder, say_wrote, times_of
+from decond.cli.outputs import check_folder, is_picture, json_in, say_wrote, times_of
 
 if TYPE_CHECKING:
     from decond.paper.comparison import Row
 
 __all__ = ["command"]
+
+
+KEYS = {
+    "figure3": {"figure", "answers"},
+    "figure4": {"figure", "answers", "slips_of_the_published_panels"},
+    "figure5": {
+        "figure",
+        "seeds",
+        "answers",
+        "lotka_volterra",
+        "left_out",
+        "published_bars",
+        "true_log_theta_1",
+    },
+}
+"""What is in the JSON file of each figure."""
 
 
 class Figure(StrEnum):
@@ -47,13 +64,14 @@ def command(
 
     Example: decond reproduce figure3 --output figures
     """
-    with wrong_input():
-        make_folder(output)
-    before = times_of(output.iterdir())
     from decond.paper import FIGURES
     from decond.paper.comparison import compare, write_comparison
 
     names = list(FIGURES) if figure is Figure.all else [figure.value]
+    files = _own(names, with_page=figure is Figure.all)
+    with wrong_input():
+        check_folder(output, files, "from decond reproduce")
+    before = times_of(output / name for name in files)
     numbers: dict[str, Any] = {}
     paths: list[Path] = []
     rows: list[Row] = []
@@ -72,6 +90,24 @@ def command(
         return
     _show_comparison(rows)
     say_wrote(*paths, before=before)
+
+
+def _own(figures: list[str], with_page: bool) -> dict[str, Callable[[Path], bool]]:
+    """Return the names of what is written, and how each file is known again."""
+    from decond.paper.comparison import TITLE
+
+    files: dict[str, Callable[[Path], bool]] = {}
+    for name in figures:
+        files |= {f"{name}.png": is_picture, f"{name}.json": functools.partial(_has_numbers_of, name)}
+    if with_page:
+        files["figures.md"] = lambda path: path.read_text(encoding="utf-8", errors="replace").startswith(TITLE)
+        files["figures.json"] = lambda path: set(json_in(path)) == {"rows", "notes"}
+    return files
+
+
+def _has_numbers_of(figure: str, path: Path) -> bool:
+    found = json_in(path)
+    return set(found) == KEYS[figure] and str(found["figure"]).endswith(f"Figure {figure.removeprefix('figure')})")
 
 
 @contextlib.contextmanager

@@ -51,7 +51,9 @@ OTHER_DATA = {
     "Tables that share a measured column instead of a label:": (
         "decond fit pairs.csv task.csv --x wind --y pressure --z power --report fit.html"
     ),
-    "A simulator and an observation:": "decond infer epidemic:simulate --prior prior.toml --observed week.csv",
+    "A simulator and an observation (docs/tutorials/epidemic.md makes these three files):": (
+        "decond infer school:simulate --prior prior.toml --observed observed.csv"
+    ),
 }
 
 

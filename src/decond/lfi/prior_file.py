@@ -34,7 +34,7 @@ def read_prior(path: Any) -> Prior:
         found = f"{path} is a folder." if path.is_dir() else f"there is no file {path}{_near(path)}"
         raise FileNotFoundError(f"{found} A prior is a TOML file such as:\n{EXAMPLE}")
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}. A prior looks like:\n{EXAMPLE}") from None
     return prior_of(tables, path)

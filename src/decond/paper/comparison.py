@@ -20,6 +20,7 @@ from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES, PUBLISHED_R
 
 __all__ = ["NOTES", "Row", "compare", "reasons", "tabulated", "write_comparison"]
 
+TITLE = "# Figures of the paper, published and reproduced"
 OURS_ALONE = "Not in the paper."
 
 COLLAPSED = 0.01
@@ -220,7 +221,7 @@ def _decimals(value: float | None) -> int:
 
 def _as_markdown(rows: list[Row], numbers: dict[str, Any]) -> str:
     """Return a page with a table for each figure, after what to know about it."""
-    lines = ["# Figures of the paper, published and reproduced", ""]
+    lines = [TITLE, ""]
     for figure, notes in NOTES.items():
         shown = [row for row in rows if row.figure == figure]
         if figure in COMPARISONS and not shown:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from decond.plotting.figures import MARK
+
 __all__ = ["Table", "write_figure"]
 
 
@@ -29,6 +31,6 @@ def write_figure(folder: Path, name: str, figure: Any, numbers: dict[str, Any]) 
     """Write a figure as PNG and its numbers as JSON, and return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     picture, table = folder / f"{name}.png", folder / f"{name}.json"
-    figure.savefig(picture, dpi=120)
+    figure.savefig(picture, dpi=120, metadata=MARK)
     table.write_text(json.dumps(numbers, indent=2) + "\n")
     return [picture, table]

@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,16 @@ from decond.tables.encodings import encoding_of, open_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_output", "read_table", "separator_of", "write_table"]
+__all__ = ["check_output", "declared_separator", "read_table", "separator_of", "write_table"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+DECLARED = re.compile(r"sep=([,;|\t])\r?\n?", re.IGNORECASE)
+"""A first line that spreadsheets write and read; it is no header."""
+
+END = "\x1a"
+"""Ctrl-Z, which was the end of a file once."""
+
 PARQUET = (".parquet", ".pq")
 SUFFIXES = (*SEPARATORS, *(f"{suffix}.gz" for suffix in SEPARATORS), *PARQUET)
 ACCEPTED = ".csv, .tsv (also with .gz) or .parquet"
@@ -28,7 +35,7 @@ def read_table(path: Any) -> Table:
     r"""Return the table in a CSV, TSV or Parquet file. Cells of text files stay text until a column is asked for.
 
     Semicolons, and decimal commas beside them, are understood where a column leaves no doubt; a note says so. Text is
-    UTF-8, or UTF-16 with a byte-order mark; other text is read as Windows-1252, and a note says that too.
+    UTF-8, or UTF-16 or UTF-32 with a byte-order mark; other text is read as Windows-1252, and a note says that too.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "hours.csv"
@@ -93,12 +100,15 @@ def _suffix(path: Path) -> str:
     return suffix
 
 
-def _line_of(path: Path, encoding: str, separator: str, row: int) -> int | None:
-    """Return on which line a row below the header begins: lines may be blank, and quoted cells may span several."""
+def _line_of(path: Path, encoding: str, separator: str, above: int, row: int) -> int | None:
+    """Return on which line a row below the header, and what is above that, begins.
+
+    Lines may be blank, and quoted cells may span several.
+    """
     try:
         with open_text(path, encoding) as file:
             reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
-            first, passed = 1, -1
+            first, passed = 1, -1 - above
             for cells in reader:
                 if len(cells) > 1 or any(cell.strip() for cell in cells):
                     if passed == row:
@@ -115,17 +125,33 @@ def _read_text(path: Path, usual: str) -> Table:
     import pandas as pd
 
     encoding = encoding_of(path)
-    cells = functools.partial(_cells, path, encoding.name)
-    separator = separator_of([str(name) for name in cells(usual, rows=1).iloc[0]], usual)
+    declared = declared_separator(path, encoding.name)
+    above = 0 if declared is None else 1
+    cells = functools.partial(_cells, path, encoding.name, above)
+    separator = declared or separator_of([str(name) for name in cells(usual, rows=1).iloc[0]], usual)
     names = [as_name(name) for name in cells(separator, rows=1).iloc[0]]
     _check_names(names, path.name, separator)
-    frame = cells(separator).iloc[1:].reset_index(drop=True)
+    frame = _without_end_sign(cells(separator)).iloc[1:].reset_index(drop=True)
     frame.columns = pd.Index(names)
     frame, unclear, commas = with_decimal_points(frame) if separator == ";" else (frame, {}, False)
     decimal = ", with decimal commas" if commas else ""
     guessed = (f"{path.name} was read as separated by {WORDS[separator]}{decimal}.",) if separator != usual else ()
-    line_of = functools.partial(_line_of, path, encoding.name, separator)
+    line_of = functools.partial(_line_of, path, encoding.name, separator, above)
     return Table(frame, path.name, line_of, (*guessed, *encoding.notes), unclear)
+
+
+def declared_separator(path: Path, encoding: str) -> str | None:
+    r"""Return what separates cells if the first line of a file says so and nothing else, as sep=; does.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "hours.csv"
+    >>> _ = path.write_text("sep=;\nday;wind\nmonday;7,1")
+    >>> declared_separator(path, "utf-8")
+    ';'
+    """
+    with open_text(path, encoding) as file:
+        found = DECLARED.fullmatch(file.readline(10))
+    return None if found is None else found[1]
 
 
 def separator_of(header: Sequence[str], usual: str) -> str:
@@ -140,13 +166,14 @@ def separator_of(header: Sequence[str], usual: str) -> str:
     return others[0] if len(header) == 1 and others in ([";"], ["\t"], [","]) else usual
 
 
-def _cells(path: Path, encoding: str, separator: str, rows: int | None = None) -> "pd.DataFrame":
-    """Return the first rows, or all, as text."""
+def _cells(path: Path, encoding: str, above: int, separator: str, rows: int | None = None) -> "pd.DataFrame":
+    """Return the first rows below some lines, or all, as text."""
     import pandas as pd
 
     options: dict[str, Any] = {"header": None, "index_col": False, "dtype": str, "keep_default_na": False}
+    options |= {"skiprows": above, "nrows": rows, "skipinitialspace": True, "encoding": encoding}
     try:
-        return pd.read_csv(path, sep=separator, nrows=rows, skipinitialspace=True, encoding=encoding, **options)
+        return pd.read_csv(path, sep=separator, **options)
     except pd.errors.EmptyDataError:
         raise TableError(f"{path.name} is empty. Its first line should name the columns.") from None
     except pd.errors.ParserError as error:
@@ -157,6 +184,16 @@ def _cells(path: Path, encoding: str, separator: str, rows: int | None = None) -
         ) from None
 
 
+def _without_end_sign(cells: "pd.DataFrame") -> "pd.DataFrame":
+    """Return rows of text without a last Ctrl-Z."""
+    first, *others = (str(cell) for cell in cells.iloc[-1].fillna(""))
+    if first == END and not any(others):
+        return cells.iloc[:-1]
+    if [first, *others][-1].endswith(END):
+        cells.iloc[-1, -1] = [first, *others][-1].removesuffix(END)
+    return cells
+
+
 def _read_parquet(path: Path) -> "pd.DataFrame":
     import pyarrow
     from pyarrow import parquet
@@ -165,6 +202,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
         table = parquet.ParquetFile(path).read()
     except (pyarrow.ArrowException, OSError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).") from None
+    table = table.rename_columns([as_name(name) for name in table.column_names])
     _check_names(table.column_names, path.name, ",")
     frame = table.to_pandas(ignore_metadata=True)
     categories = frame.select_dtypes("category").columns
