@@ -101,7 +101,8 @@ class Simulations:
         if sorted(names) != sorted(self.summary_names):
             raise ValueError(
                 f"observed has the names {', '.join(names)}, but the simulator returns "
-                f"{', '.join(self.summary_names)}. Give the same names, or, in Python, values without names, in that order."
+                f"{', '.join(self.summary_names)}. Give the same names, or, in Python, values without names in that "
+                "order."
             )
         return row[:, [names.index(name) for name in self.summary_names]]
 
