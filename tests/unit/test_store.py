@@ -86,6 +86,33 @@ def test_one_parameter_may_be_told_as_a_flat_array(path):
         np.testing.assert_array_equal(store.simulations().x[:, 0], [1.0, 2.0, 3.0])
 
 
+class _Interrupted:
+    """A connection during which somebody presses Ctrl-C, just when a transaction has begun."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def execute(self, statement, *rest):
+        found = self.connection.execute(statement, *rest)
+        if statement.startswith("BEGIN"):
+            raise KeyboardInterrupt
+        return found
+
+    @property
+    def in_transaction(self):
+        return self.connection.in_transaction
+
+
+def test_an_interrupt_leaves_no_transaction_behind(store, monkeypatch):
+    database = store.database
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_connection", _Interrupted(database._connection))
+        with pytest.raises(KeyboardInterrupt), database.transaction():
+            pass
+    with database.transaction() as connection:
+        assert connection.in_transaction
+
+
 def test_a_refused_call_records_nothing(store):
     theta = store.ask(2)
     with pytest.raises(ValueError, match="not asked for"):

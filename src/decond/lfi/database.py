@@ -74,8 +74,8 @@ class Database:
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         with self._lock, self._errors():
-            self._connection.execute(begin)
-            try:
+            try:  # an interrupt may come as soon as the transaction has begun
+                self._connection.execute(begin)
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
