@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from commands import decond
 from typer.testing import CliRunner
 
 from decond.cli import app, demo
@@ -21,14 +22,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
-
-
-def decond(*arguments, code=0):
-    """Run a command in this process and return what it printed."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result.stderr if code else result.stdout
 
 
 def write_pairs_and_task(folder, n=40, m=50):

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from commands import decond
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from decond.cli import app
 from decond.io import load
 
 FIT = ("fit", "hours.csv", "days.csv", "--x", "wind", "--y", "day", "--z", "power", "--aggregate", "--restarts", "0")
@@ -36,14 +35,6 @@ def folder(tmp_path, monkeypatch):
     Path("prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
     Path("seen.csv").write_text("mean\n0.59\n")
     return tmp_path
-
-
-def decond(*arguments, code=0):
-    """Run a command and return what it printed: results, or why it was refused."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result.stderr if code else result.stdout
 
 
 def refused_and_kept(path, *arguments):

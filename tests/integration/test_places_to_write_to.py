@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from commands import decond
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from decond.cli import app, demo
+from decond.cli import demo
 from decond.io import load
 from decond.plotting.figures import is_drawn_here
 
@@ -43,14 +43,6 @@ def folder(tmp_path, monkeypatch):
     Path("seen.csv").write_text("mean\n0.59\n")
     Path("problem.toml").write_text(PROBLEM)
     return tmp_path
-
-
-def decond(*arguments, code=0):
-    """Run a command and return what it printed: results, or why it was refused."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result.stderr if code else result.stdout
 
 
 def contents():

@@ -281,13 +281,15 @@ class PosteriorRegressor(AnsweringRegressor):
         if model is None:
             return self._conclude([fit], z)
         extra = extra.from_here(found)
-        whole = Model(found.prior, found.observation.replace(sampled=False))
+        others = [model]
+        if not self.sampled:
+            others.append(Model(found.prior, found.observation.replace(sampled=False)))
         try:
-            second, third = (self._learn(other, z, choice, extra, progress) for other in (model, whole))
+            fits = [fit, *(self._learn(other, z, choice, extra, progress) for other in others)]
         except NotPositiveDefiniteError:
             return self._conclude([fit], z)
-        share = 0.0 if self.sampled else probability_of_complete(second[0], third[0])
-        fits, weights = [fit, second, third], np.array([0.5 * (1.0 - share), 0.5 * (1.0 - share), share])
+        share = 0.0 if self.sampled else probability_of_complete(fits[1][0], fits[2][0])
+        weights = np.array([0.5 * (1.0 - share), 0.5 * (1.0 - share), share])[: len(fits)]
         kept = np.flatnonzero(weights >= NEGLIGIBLE)
         spent = sum(one[0].evaluations for i, one in enumerate(fits) if i not in kept)
         weights = weights[kept] / weights[kept].sum()

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
 from decond.estimators.base import MEANS, AnsweringRegressor
 from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
-from decond.estimators.linked import linked_mediators
+from decond.estimators.linked import linked_mediators, mediator_of_numbers
 from decond.learning import FitResult
 from decond.scale import FeaturePosterior, FeatureReading, Source, Table, Tables, deviation
 from decond.scale.cluster import as_cluster_source
@@ -229,11 +229,11 @@ class TaskTransformedFeatures(AnsweringRegressor):
         pairs = task = None
         if x is not None:
             rows = as_rows(self._remember_columns(x, "x") if first else self._known_columns(x), "x")
-            y = _mediator_rows(y, "y")
+            y = mediator_of_numbers(y, "y", "TaskTransformedFeatures")
             check_same_length(y, "y", len(rows), "x")
             pairs = Table(rows, y)
         if y_task is not None:
-            y_task = _mediator_rows(y_task, "y_task")
+            y_task = mediator_of_numbers(y_task, "y_task", "TaskTransformedFeatures")
             task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
         return _Given(pairs, task)
 
@@ -388,15 +388,3 @@ class _Settled(NamedTuple):
     offset: np.ndarray
     scale: np.ndarray
     result: FitResult | None
-
-
-def _mediator_rows(value: Any, name: str) -> np.ndarray:
-    """Return a mediator of numbers; labels have no features."""
-    rows = as_rows(value, name, labels=True)
-    label = None if rows.dtype.kind == "f" else next((entry for entry in rows.flat if isinstance(entry, str)), None)
-    if label is not None:
-        raise TypeError(
-            f"{name} holds labels (for example {label!r}); TaskTransformedFeatures links tables by numbers only. Use "
-            "TaskTransformedGP, or AggregateGP for means of groups."
-        )
-    return as_rows(value, name)

@@ -7,7 +7,7 @@ import numpy as np
 from decond.checks import as_rows, check_same_length, column_names
 from decond.estimators.defaults import label_columns
 
-__all__ = ["linked_mediators"]
+__all__ = ["linked_mediators", "mediator_of_numbers"]
 
 NAMES = ("x", "y", "y_task")
 
@@ -24,6 +24,18 @@ def linked_mediators(
     _check_tables(x, pairs, task, names)
     _check_labels_meet(pairs, task, names)
     return pairs, task
+
+
+def mediator_of_numbers(value: Any, name: str, taker: str) -> np.ndarray:
+    """Return the mediator of a table for a `taker` that knows no labels; raise if it has any."""
+    rows = as_rows(value, name, labels=True)
+    labels = label_columns(rows)
+    if labels:
+        raise TypeError(
+            f"{name} holds labels (for example {rows[0, labels[0]]!r}); {taker} links tables by numbers only. Use "
+            "TaskTransformedGP, or AggregateGP for means of groups."
+        )
+    return as_rows(value, name)
 
 
 def _check_tables(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]) -> None:
