@@ -12,6 +12,7 @@ from decond.estimators.feature_rows import feature_rows
 from decond.estimators.linked import linked_mediators
 from decond.estimators.saddle import Saddle, descend
 from decond.estimators.saddle_choice import RIDGES, choose, dual_ridge, pair_weights
+from decond.threads import one_blas_thread
 
 __all__ = ["DualEmbedding"]
 
@@ -77,6 +78,7 @@ class DualEmbedding(IndirectRegressor):
         self.tolerance = tolerance
         self.seed = seed
 
+    @one_blas_thread()
     def fit(self, x: Any, y: Any, y_task: Any, z_task: Any) -> Self:
         """Learn from pairs (x, y) and task rows (y_task, z_task)."""
         self._check_settings()

@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,44 @@ def distance(squared: Any) -> Any:
         return np.sqrt(squared, out=squared)
     apart = squared > 1e-16
     return xp.where(apart, xp.sqrt(xp.where(apart, squared, 1.0)), 0.0)
+
+
+def with_slope(profile: Callable[[Any], Any], slope: Callable[[Any], Any], squared: Any) -> Any:
+    """Return a profile at squared distances; where JAX differentiates it, with this slope.
+
+    What JAX finds by itself for a function of a root divides by that root: a fifth of the time of a backward pass.
+    Both are traced by themselves, because who differentiates without ``jit`` would call them with numbers.
+    """
+    if namespace(squared) is np:
+        return profile(squared)
+    import jax
+
+    differentiable, traced_slope = jax.custom_jvp(jax.jit(profile)), jax.jit(slope)
+    differentiable.defjvps(lambda tangent, _, at: traced_slope(at) * tangent)
+    return differentiable(squared)
+
+
+def matern32(squared: Any) -> Any:
+    """Return (1 + √3 r) exp(-√3 r)."""
+    r = math.sqrt(3.0) * distance(squared)
+    return (1.0 + r) * namespace(squared).exp(-r)
+
+
+def matern32_slope(squared: Any) -> Any:
+    """Return its derivative by r²: -3/2 exp(-√3 r)."""
+    return -1.5 * exp_of_multiple(distance(squared), -math.sqrt(3.0))
+
+
+def matern52(squared: Any) -> Any:
+    """Return (1 + √5 r + 5r²/3) exp(-√5 r)."""
+    r = math.sqrt(5.0) * distance(squared)
+    return (1.0 + r + r * r / 3.0) * namespace(squared).exp(-r)
+
+
+def matern52_slope(squared: Any) -> Any:
+    """Return its derivative by r²: -5/6 (1 + √5 r) exp(-√5 r)."""
+    r = math.sqrt(5.0) * distance(squared)
+    return (-5.0 / 6.0) * (1.0 + r) * namespace(squared).exp(-r)
 
 
 class Stationary(Kernel):
@@ -155,8 +194,7 @@ class Matern32(_Matern):
 
     def profile(self, squared: Any) -> Any:
         """Return (1 + √3 r) exp(-√3 r)."""
-        r = math.sqrt(3.0) * distance(squared)
-        return (1.0 + r) * namespace(squared).exp(-r)
+        return with_slope(matern32, matern32_slope, squared)
 
 
 class Matern52(_Matern):
@@ -170,8 +208,7 @@ class Matern52(_Matern):
 
     def profile(self, squared: Any) -> Any:
         """Return (1 + √5 r + 5r²/3) exp(-√5 r)."""
-        r = math.sqrt(5.0) * distance(squared)
-        return (1.0 + r + r * r / 3.0) * namespace(squared).exp(-r)
+        return with_slope(matern52, matern52_slope, squared)
 
 
 class RationalQuadratic(Stationary):

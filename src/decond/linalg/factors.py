@@ -116,6 +116,11 @@ class InverseRoot:
     def __init__(self, upper: np.ndarray) -> None:
         self._upper = upper  # R⁻ᵀ, column-major; junk below the diagonal
 
+    @property
+    def lower(self) -> np.ndarray:
+        """R⁻¹ as a full matrix with zeros above the diagonal."""
+        return np.tril(self._upper.T)
+
     def inverse(self) -> np.ndarray:
         """Return the lower triangle of S⁻¹; the part above it is junk."""
         inverse, _ = lapack.dlauum(new_copy(self._upper), lower=0, overwrite_c=1)
@@ -123,7 +128,8 @@ class InverseRoot:
 
     def squares(self) -> float:
         """Return the sum of squares of R⁻¹, the trace of S⁻¹."""
-        return float((np.triu(self._upper) ** 2).sum())
+        norm = float(lapack.dlantr("F", self._upper, uplo="U"))
+        return norm * norm
 
     def sandwich(self, rows: np.ndarray) -> np.ndarray:
         """Return the lower triangle of M S⁻¹ Mᵀ for rows M (n, m), with zeros above."""

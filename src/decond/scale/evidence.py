@@ -56,7 +56,8 @@ def log_evidence_and_gradient(
 ) -> tuple[float, Gradient]:
     """Return log p(z) and its gradient: both passes.
 
-    P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. What the
+    P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. That of
+    P alone is the same without the first term, and τ² only asks for its trace. What the
     rows add to the slope of an amplitude is Σ L̃∘L̃_bar = 2 Σ K̃∘K̃_bar, since both make up WᵀK̃W. The misfit is summed
     in the second pass, from residuals: as a difference of sums it would lose its digits.
     """
@@ -71,16 +72,15 @@ def log_evidence_and_gradient(
     slopes = source.total(_SecondPass(_Grams.of(kernel, inducing, source), coefficients))
     with calm():
         turned = multiply(head.prior, adjoints.bridged)
-        ridge_bar = -whitening.unwhitened(turned + turned.T)
-        gram_bar = whitening.unwhitened(adjoints.bridged) + ridge_bar
-        within, moved = _Grams(kernel, inducing, many=False).pullback(inducing, gram_bar)
+        white_bar = adjoints.bridged - turned - turned.T
+        ridge_bar = -2.0 * float((turned * whitening.spread).sum())
+        within, moved = _Grams(kernel, inducing, many=False).pullback(inducing, whitening.unwhitened(white_bar))
         parameters = {path: bar + within[path] for path, bar in slopes.parameters.items()}
         if isinstance(kernel, Scaled):
-            scaling = 2.0 * (head.prior * adjoints.bridged).sum() + (kernel.gram(inducing, inducing) * gram_bar).sum()
-            parameters["variance"] = scaling / kernel.variance
+            parameters["variance"] = (head.prior * (2.0 * adjoints.bridged + white_bar)).sum() / kernel.variance
     noise_bar = 0.5 * (slopes.squares - statistics.targets * adjoints.trace_inverse)
     value = head.log_density(ridges.noise**2 * slopes.squares)
-    return value, Gradient(parameters, slopes.points + 2.0 * moved, noise_bar, float(np.trace(ridge_bar)))
+    return value, Gradient(parameters, slopes.points + 2.0 * moved, noise_bar, ridge_bar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +182,12 @@ class _Coefficients:
 
     def __init__(self, whitening: Whitening, head: Head, adjoints: Adjoints) -> None:
         self.whitening = None if whitening.mild else whitening
-        mean = whitening.factor.half_solve_transposed(head.mean)
+        mean = multiply(whitening.root.T, head.mean)
         n, t = mean.shape
         if whitening.mild:
             read, spread = mean, whitening.unwhitened(adjoints.covariance)
         else:
-            read, spread = head.mean, whitening.factor.half_solve_transposed(adjoints.covariance)
+            read, spread = head.mean, multiply(whitening.root.T, adjoints.covariance)
         self.matrix = np.zeros((n + t, n + t + 1))
         self.matrix[:n, :n] = -(multiply(mean, read.T) + t * spread) / head.noise
         self.matrix[:n, n:-1] = mean / head.noise

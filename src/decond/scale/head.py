@@ -26,18 +26,26 @@ SAFE = 1e8
 
 
 class Whitening:
-    """R⁻¹ with R Rᵀ = k(u, u) + τ²I: it turns k(u, X) into W, and k(u, u) into K̃ = R⁻¹ k(u, u) R⁻ᵀ."""
+    """R⁻¹ with R Rᵀ = k(u, u) + τ²I: it turns k(u, X) into W, and k(u, u) into K̃ = R⁻¹ k(u, u) R⁻ᵀ.
+
+    Multiplying with R⁻¹ is faster than solving with R. K̃ is taken as I - τ²R⁻¹R⁻ᵀ, which also loses fewer digits: its
+    second term is never larger than one, whereas k(u, u) is multiplied by numbers as large as 1/τ².
+    """
 
     def __init__(self, kernel: Kernel, inducing: np.ndarray, ridge: float) -> None:
-        gram = kernel.gram(inducing, inducing)
-        shifted = gram.copy()
+        shifted = kernel.gram(inducing, inducing)
         add_to_diagonal(shifted, ridge)
         norm = float(np.abs(shifted).sum(axis=0).max())
-        self.factor = cholesky(shifted, "k(u, u) + τ²I")
-        self.mild = self.factor.condition(norm) <= MILD
+        factor = cholesky(shifted, "k(u, u) + τ²I")
+        self.mild = factor.condition(norm) <= MILD
         """Whether sums over rows may be whitened instead of the rows."""
-        prior = self.factor.half_solve(_turned(self.factor.half_solve(gram)))
-        self.prior = 0.5 * (prior + prior.T)
+        self.root = factor.inverse_root().lower
+        """R⁻¹."""
+        self.spread = multiply(self.root, self.root.T)
+        """R⁻¹R⁻ᵀ, what the ridge is turned into, but for τ²."""
+        self.prior = -(ridge + factor.jitter) * self.spread
+        """K̃."""
+        add_to_diagonal(self.prior, 1.0)
 
     def whiten(self, stack: np.ndarray, workspace: Workspace) -> np.ndarray:
         """Return [R⁻¹L̃; …] of a stack [L̃; …] in memory of the workspace; what is below L̃ stays as it is.
@@ -45,28 +53,23 @@ class Whitening:
         A panel of rows of R⁻¹ is multiplied only with what is not zero in it.
         """
         white = workspace.array("white", stack.shape)
-        n = self.factor.size
+        n = len(self.root)
         for start in range(0, n, PANEL):
             stop = min(start + PANEL, n)
-            np.matmul(self._inverse[start:stop, :stop], stack[:stop], out=white[start:stop])
+            np.matmul(self.root[start:stop, :stop], stack[:stop], out=white[start:stop])
         white[n:] = stack[n:]
         return white
 
     def whitened(self, raw: Statistics) -> Statistics:
         """Return the statistics of R⁻¹L̃ from those of L̃."""
-        full, n = mirrored(raw.products), self.factor.size
-        full[:n] = self.factor.half_solve(full[:n])
-        full[:, :n] = self.factor.half_solve(_turned(full[:, :n])).T
+        full, n = mirrored(raw.products), len(self.root)
+        full[:n] = multiply(self.root, full[:n])
+        full[:, :n] = multiply(full[:, :n], self.root.T)
         return replace(raw, products=full)
 
-    @cached_property
-    def _inverse(self) -> np.ndarray:
-        """R⁻¹, lower triangular: multiplying with it is faster than solving with R."""
-        return np.tril(self.factor.half_solve(np.eye(self.factor.size)))
-
     def unwhitened(self, adjoint: np.ndarray) -> np.ndarray:
-        """Return R⁻ᵀ adjoint R⁻¹ for a symmetric adjoint."""
-        return self.factor.half_solve_transposed(_turned(self.factor.half_solve_transposed(adjoint)))
+        """Return R⁻ᵀ adjoint R⁻¹."""
+        return multiply(self.root.T, multiply(adjoint, self.root))
 
 
 class Adjoints(NamedTuple):

@@ -35,7 +35,7 @@ class SparsePosterior(Posterior):
         self._mean = np.zeros(statistics.targets)
         self._whitening = Whitening(model.kernel, model.inducing, model.ridges.mediator)
         self._head = Head(statistics, self._whitening.prior, model.ridges.noise)
-        self._weights = self._whitening.factor.half_solve_transposed(self._head.coefficients)
+        self._weights = multiply(self._whitening.root.T, self._head.coefficients)
 
     @property
     def log_evidence(self) -> float:
@@ -67,7 +67,7 @@ class SparsePosterior(Posterior):
 
     def _explained(self, cross: np.ndarray) -> np.ndarray:
         """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
-        return self._head.core.half_solve(multiply(self._head.root.T, self._whitening.factor.half_solve(cross)))
+        return self._head.core.half_solve(multiply(self._head.root.T, multiply(self._whitening.root, cross)))
 
     def _in_blocks(self, x: np.ndarray) -> Any:
         height = max(1, BLOCK_ENTRIES // len(self.points))
@@ -101,16 +101,16 @@ class ConditionalMeanPosterior(SparsePosterior):
 
     def __init__(self, model: Any, statistics: Statistics, flat: bool) -> None:
         super().__init__(model, statistics, flat)
-        self._weights = self._whitening.factor.half_solve_transposed(self._head.mean)
+        self._weights = multiply(self._whitening.root.T, self._head.mean)
         noise = model.ridges.noise
         self._share = noise / max(noise, statistics.unresolved)
 
     def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        white = self._whitening.factor.half_solve(cross)
+        white = multiply(self._whitening.root, cross)
         resolved = (white * multiply(self._head.covariance, white)).sum(axis=0)
         return resolved + self._share * (self.prior.covariance.diagonal(x) - (white**2).sum(axis=0))
 
     def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        white = self._whitening.factor.half_solve(cross)
+        white = multiply(self._whitening.root, cross)
         resolved = multiply(white.T, multiply(self._head.covariance, white))
         return resolved + self._share * (self.prior.covariance.gram(x, x) - multiply(white.T, white))
