@@ -209,5 +209,5 @@ def _timed(ours: Any, operations: float, peers: dict[str, Peer]) -> dict[str, fl
     """Return seconds by system; what runs for long was warm before."""
     functions = {"decond": ours, "limit": matrix_products(operations)}
     clocks = {name: peer.clock for name, peer in peers.items()}
-    times = best_times(functions, clocks, repeats=7, budget=8.0, warm_up=operations < 1e12)
+    times = best_times(functions, clocks, repeats=15, budget=12.0, warm_up=operations < 1e12)
     return {**times, "limit": limit_seconds(times["limit"], operations)}

@@ -87,12 +87,27 @@ def test_precomputed_gram_is_looked_up():
     np.testing.assert_array_equal(kernel.diag([2, 4]), np.ones(2))
 
 
-def test_kernel_is_differentiable_by_the_users_own_jax():
+@pytest.mark.parametrize("kernel", [kernels.RBF, kernels.Matern12, kernels.Matern32, kernels.Matern52])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_kernel_is_differentiable_by_the_users_own_jax(kernel, compiled):
+    """Also by points, and twice: slopes in closed form are differentiable themselves."""
+
+    def total(lengthscale, shift):
+        return kernel(lengthscale)(A + shift, B).sum()
+
+    slopes, curvature = jax.grad(total, argnums=(0, 1)), jax.grad(jax.grad(total))
+    if compiled:
+        slopes, curvature = jax.jit(slopes), jax.jit(curvature)
+    step = 1e-5
     with jax.enable_x64(True):
-        slope = jax.grad(lambda lengthscale: kernels.Matern52(lengthscale)(A, A).sum())(0.7)
-    step = 1e-6
-    difference = kernels.Matern52(0.7 + step)(A).sum() - kernels.Matern52(0.7 - step)(A).sum()
-    np.testing.assert_allclose(slope, difference / (2 * step), rtol=1e-7)
+        by_lengthscale, by_shift = slopes(0.7, 0.1)
+        ahead, behind = (float(slopes(0.7 + sign * step, 0.1)[0]) for sign in (1.0, -1.0))
+        twice = curvature(0.7, 0.1)
+    lengthscale_difference = (total(0.7 + step, 0.1) - total(0.7 - step, 0.1)) / (2 * step)
+    shift_difference = (total(0.7, 0.1 + step) - total(0.7, 0.1 - step)) / (2 * step)
+    np.testing.assert_allclose(by_lengthscale, lengthscale_difference, rtol=1e-7)
+    np.testing.assert_allclose(by_shift, shift_difference, rtol=1e-7)
+    np.testing.assert_allclose(twice, (ahead - behind) / (2 * step), rtol=1e-6)
 
 
 def test_kernels_are_frozen():

@@ -73,19 +73,21 @@ def rows_pullback(
 
 
 def gram_above(kernel: Parametrized, a: np.ndarray, rows: np.ndarray, below: np.ndarray, width: int) -> np.ndarray:
-    """Return ``kernel.gram(a, rows)`` with other rows (k, len(rows)) below it, for at most `width` rows, on one core.
+    """Return ``kernel.gram(a, rows)`` with other rows (k, len(rows)) below it, on one core.
 
-    It is compiled for just these numbers of points and rows, which pays where there are many pieces of `width` rows.
+    It always has `width` columns, with zeros after the last row: all pieces of a table then have one shape, which
+    pays where there are many of them. It is compiled for just that shape.
 
     >>> from decond.kernels import Linear
-    >>> gram_above(Linear(), np.array([[2.0]]), np.array([[3.0], [4.0]]), below=np.ones((1, 2)), width=2)
-    array([[6., 8.],
-           [1., 1.]])
+    >>> gram_above(Linear(), np.array([[2.0]]), np.array([[3.0], [4.0]]), below=np.ones((1, 2)), width=3)
+    array([[6., 8., 0.],
+           [1., 1., 0.]])
     """
     a, rows = coded(a, rows)
     compiled = _prepared(kernel, _gram_values())
-    stack = compiled(a, padded_rows(rows, width), padded(below, (len(below), width)))
-    return stack[:, : len(rows)]
+    there = np.arange(width) < len(rows)
+    stack: np.ndarray = compiled(a, padded_rows(rows, width), padded(below, (len(below), width)), there)
+    return stack
 
 
 def features_pullback(features: Parametrized, rows: np.ndarray, adjoint: np.ndarray, height: int) -> dict[str, Any]:
@@ -201,8 +203,11 @@ def _gram_values() -> Callable[..., Any]:
     import jax
 
     @functools.partial(jax.jit, static_argnums=0, compiler_options=ON_ONE_CORE)
-    def gram_values(structure: Structure, parameters: Any, constants: Any, a: Any, b: Any, below: Any) -> Any:
-        return jax.numpy.concatenate([unflatten(structure, parameters, constants).gram(a, b), below])
+    def gram_values(
+        structure: Structure, parameters: Any, constants: Any, a: Any, b: Any, below: Any, there: Any
+    ) -> Any:
+        gram = unflatten(structure, parameters, constants).gram(a, b)
+        return jax.numpy.concatenate([jax.numpy.where(there, gram, 0.0), below])
 
     return gram_values
 

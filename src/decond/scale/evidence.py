@@ -148,7 +148,7 @@ class _Grams:
         return (256 if n <= 256 else 512), 256
 
     def stack(self, piece: Piece) -> np.ndarray:
-        """Return the stack [k(u, rows); zᵀ; 1ᵀ]."""
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ]; of many rows, with zeros up to the height of a piece."""
         rows, below = piece.rows, np.concatenate([piece.targets.T, np.ones((1, len(piece.rows)))])
         if self.many:
             return gram_above(self.kernel, self.inducing, rows, below, sources.HEIGHT)
