@@ -122,7 +122,7 @@ def test_many_rows_in_tiles_of_a_given_size(tile):
 @pytest.mark.parametrize("reach", [1.0, 100.0])  # within the reach of products, and beyond it
 @pytest.mark.parametrize("lengthscale", [0.5, [0.4, 0.7]])
 def test_slopes_of_lengthscales_in_tiles_of_many_rows(reach, lengthscale):
-    tile = (64, distances.MANY_ENTRIES // 64)
+    tile = (64, distances.MANY_ROWS)
     a, rows = RNG.uniform(-reach, reach, (64, 2)), RNG.uniform(-reach, reach, (tile[1], 2))
     adjoint = RNG.standard_normal(tile)
     parameters, _ = autodiff.rows_pullback(kernels.RBF(lengthscale), a, rows, adjoint, tile)

@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from decond import kernels
-from decond.scale import Batches, ParquetTable, SparseModel, Table, parquet
+from decond.scale import Batches, ParquetTable, SparseModel, Table, parquet, sources
 
 ROWS = 5000
 RNG = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_files_give_the_evidence_and_gradient_of_the_table_in_memory(folder, sma
 
 
 def test_blocks_give_the_evidence_and_gradient_of_the_table_in_memory():
-    for size in (700, 2048, 2500):
+    for size in (700, sources.HEIGHT, 2500):
         blocks = [(X[i : i + size], Z[i : i + size]) for i in range(0, ROWS, size)]
         assert_same_to_the_last_bit(Batches(blocks), Table(X, Z))
 

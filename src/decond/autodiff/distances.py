@@ -8,8 +8,8 @@ from decond.backend import namespace
 
 __all__ = ["traced_squared_distance"]
 
-MANY_ENTRIES = 2**19
-"""Entries of a tile from which it pays to compile a second, faster way to the slope of a lengthscale."""
+MANY_ROWS = 1024
+"""Rows of a tile from which it pays to compile a second, faster way to the slope of a lengthscale."""
 
 NEAR = 16.0
 """Distance from the center, in lengthscales, up to which that way loses less than three digits of sixteen."""
@@ -21,7 +21,7 @@ def traced_squared_distance(a: Any, b: Any, lengthscale: Any) -> Any:
     Values and the adjoint of the lengthscale come from differences, -2/l Σ D∘(Δ/l)² for an adjoint D, so neither
     repeated rows nor data that range over many lengthscales cost digits. Adjoints of the points come from matrix
     products, 2(r∘a - D b)/l² with r the row sums of D, in coordinates about a common center. So does that of the
-    lengthscale in tiles of many rows (`MANY_ENTRIES`) within `NEAR` lengthscales of the center, where it is nearly as
+    lengthscale in tiles of many rows (`MANY_ROWS`) within `NEAR` lengthscales of the center, where it is nearly as
     precise and takes half the time.
 
     >>> import jax
@@ -74,7 +74,7 @@ def _squared_distance() -> Callable[..., Any]:
         a, b, lengthscale, squared = saved
         by_differences = functools.partial(spread_by_differences, a, b, lengthscale, squared, adjoint)
         scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
-        center, many = a.mean(axis=0), adjoint.size >= MANY_ENTRIES
+        center, many = a.mean(axis=0), len(b) >= MANY_ROWS
         a, b = a - center, b - center
         factors = [jax.numpy.ones((len(b), 1)), b, b**2] if many else [jax.numpy.ones((len(b), 1)), b]
         row_products = adjoint @ jax.numpy.concatenate(factors, axis=1)
