@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from decond.autodiff import features_pullback, rows_pullback
 from decond.features import Nystrom
 from decond.features.base import FeatureMap
-from decond.linalg import mirrored, multiply, whiten
+from decond.linalg import multiply, whiten
 from decond.scale import sources
 from decond.scale.sources import Piece, Source
 from decond.scale.statistics import Statistics
@@ -146,7 +146,7 @@ class Sums:
         values, vectors = eigh(self.pairs.gram)
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         cross = multiply(self.pairs.cross.T, vectors)
-        task = mirrored(self.task.products)
+        task = self.task.products.copy()
         q = self.task.size
         task[:q] = multiply(vectors.T, task[:q])
         task[:, :q] = multiply(task[:, :q], vectors)

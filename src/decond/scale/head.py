@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from decond.kernels.base import Kernel
-from decond.linalg import add_to_diagonal, cholesky, cholesky_if, mirrored, multiply
+from decond.linalg import add_to_diagonal, cholesky, cholesky_if, multiply
 from decond.scale.parallel import Workspace
 from decond.scale.statistics import Statistics
 
@@ -62,7 +62,7 @@ class Whitening:
 
     def whitened(self, raw: Statistics) -> Statistics:
         """Return the statistics of R⁻¹L̃ from those of L̃."""
-        full, n = mirrored(raw.products), len(self.root)
+        full, n = raw.products.copy(), len(self.root)
         full[:n] = multiply(self.root, full[:n])
         full[:, :n] = multiply(full[:, :n], self.root.T)
         return replace(raw, products=full)
@@ -123,11 +123,12 @@ class Head:
         return -0.5 * float(quadratic + targets * (log_determinant + count * np.log(2.0 * np.pi)))
 
     def adjoints(self) -> Adjoints:
-        """Return what the gradient needs."""
+        """Return what the gradient needs; σ²S⁻¹ = I - WᵀK̃WS⁻¹, whose last term has the trace of K̃B."""
         beta, half = self.coefficients, self._half
-        bridged = 0.5 * (multiply(beta, beta.T) - self.statistics.targets * multiply(half.T, half))
-        outside = (self.statistics.count - self.core.size) / self.noise
-        return Adjoints(bridged, self.covariance, outside + self.core.inverse_trace())
+        inside = multiply(half.T, half)
+        bridged = 0.5 * (multiply(beta, beta.T) - self.statistics.targets * inside)
+        trace_inverse = (self.statistics.count - float((self.prior * inside).sum())) / self.noise
+        return Adjoints(bridged, self.covariance, trace_inverse)
 
     @cached_property
     def covariance(self) -> np.ndarray:

@@ -1,11 +1,8 @@
 """Sums over rows: all that a sparse model needs to know of its data, in O(n²) numbers."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-
-from decond.linalg import mirrored
 
 __all__ = ["Statistics"]
 
@@ -25,7 +22,7 @@ class Statistics:
     """
 
     products: np.ndarray
-    """(n + t + 1, n + t + 1), of which only the lower triangle is read."""
+    """(n + t + 1, n + t + 1), symmetric up to rounding."""
     size: int
     """The number n of whitened rows."""
     variance: float = 0.0
@@ -60,10 +57,10 @@ class Statistics:
         """The number m of rows."""
         return round(float(self.products[-1, -1]))
 
-    @cached_property
+    @property
     def gram(self) -> np.ndarray:
         """WWᵀ (n, n)."""
-        return mirrored(self.products[: self.size, : self.size])
+        return self.products[: self.size, : self.size]
 
     @property
     def cross(self) -> np.ndarray:
@@ -87,7 +84,7 @@ class Statistics:
 
     def standardized(self, offset: np.ndarray, scale: np.ndarray) -> "Statistics":
         """Return what they would be for targets (z - offset) / scale, with one of each for every column."""
-        full = mirrored(self.products)
+        full = self.products.copy()
         targets = slice(self.size, -1)
         full[targets] = (full[targets] - np.outer(offset, full[-1])) / scale[:, None]
         full[:, targets] = (full[:, targets] - np.outer(full[:, -1], offset)) / scale
@@ -95,7 +92,7 @@ class Statistics:
 
     def scaled(self, factor: float) -> "Statistics":
         """Return what they would be with W multiplied by `factor`, and k by its square."""
-        full = mirrored(self.products)
+        full = self.products.copy()
         full[: self.size] *= factor
         full[:, : self.size] *= factor
         return Statistics(full, self.size, self.variance * factor**2)
