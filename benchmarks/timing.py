@@ -15,8 +15,8 @@ PAUSE = 0.2
 """Seconds between two that are timed."""
 
 SPELL, MOST_CALLS = 1.0, 5
-"""Whoever is quick is called again in the same round, until so many seconds have passed or so many calls: beside a peer
-that takes long there are only two rounds, and one bad moment of the machine would decide."""
+"""Whoever is quick is called again in the same round, until so many seconds have passed or so many calls: beside a
+peer that takes long there are only two rounds, and one bad moment of the machine would decide."""
 
 
 def best_times(

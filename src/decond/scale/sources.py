@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 HEIGHT = 1280
-"""Rows of a piece, where they are many: it fits the cache of a core, starting it takes little of its time, and the cores
-end nearly together when there are only a few pieces (8 in 10,000 rows)."""
+"""Rows of a piece, where they are many: it fits the cache of a core, starting it takes little of its time, and the
+cores end nearly together when there are only a few pieces (8 in 10,000 rows)."""
 
 PART_PIECES = 32
 """Pieces of the smallest share."""
