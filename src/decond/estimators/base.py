@@ -223,7 +223,7 @@ class PosteriorRegressor(AnsweringRegressor):
         look_around: bool = True,
     ) -> Fit:
         """Maximize the evidence and, for honest error bars, look around the optimum."""
-        free = _free(model, choice, extra)
+        free = free_paths(model, choice, extra)
         variables = select(
             model, free, extra.tied, {**choice.bounds, **extra.bounds}, {**choice.hyperpriors, **extra.hyperpriors}
         )
@@ -365,7 +365,7 @@ def deviation_of(z: np.ndarray) -> float:
     return deviation if deviation > 1e-12 * max(float(np.abs(z).max(initial=0.0)), 1e-300) else 1.0
 
 
-def _free(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
+def free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
     """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation."""
     if choice.free is not None:
         return [*choice.free, *extra.free]

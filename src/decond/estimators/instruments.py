@@ -29,6 +29,8 @@ class InstrumentalVariablesGP(TaskTransformedGP):
     (1,)
     """
 
+    _outcome_needs_only_x = False  # the error tells of the treatment: only means given the instrument can be trusted
+
     def fit(
         self,
         treatment: Any,

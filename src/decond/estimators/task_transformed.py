@@ -5,17 +5,20 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_targets, check_choice
-from decond.estimators.base import Extra, PosteriorRegressor, deviation_of, noise_range
+from decond.estimators.base import Extra, Fit, PosteriorRegressor, deviation_of, free_paths, noise_range
 from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel
 from decond.estimators.ensemble import shares
 from decond.estimators.groups import SharedGroups, shared_groups
 from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation, Transformation, descriptions
+from decond.estimators.unseen import START_NOISE, UnseenFits, unseen_fits
 from decond.features.base import as_kernel
 from decond.kernels import Scaled
-from decond.learning import FitResult, HyperparameterSample, Model
+from decond.learning import FitResult, HyperparameterSample, Model, Variable, select
+from decond.learning.unseen import Beginning
+from decond.linalg import NotPositiveDefiniteError
 from decond.parameters import leaves
-from decond.regression import Aggregated, FunctionPrior, TaskTransformed, Transformed
+from decond.regression import Aggregated, FunctionPrior, TaskTransformed, Transformed, condition
 
 __all__ = ["TaskTransformedGP"]
 
@@ -39,11 +42,13 @@ class TaskTransformedGP(PosteriorRegressor):
         optimize: whether to learn; otherwise everything is used as given.
         n_restarts: further starts of the search.
         seed: of everything random.
-        sampled: for a mediator of numbers and honest error bars, whether to count that each target was measured at
-            one unseen x, as noise of a size that the prior of f tells. None averages both models: the first is truer
-            to such data, but takes f to vary alike everywhere, and so the evidence cannot choose between them. For
-            labels, whether the rows with a label are only a sample of what its target is the mean of: None averages,
-            with no more than a little weight for "no" unless the evidence is for it.
+        sampled: for a mediator of numbers and honest error bars, whether each target was measured at one unseen x
+            (True) or is a mean over all x that go with its y (False). In the first case its whole distribution tells
+            of f, not only its mean, and x may follow the mediator more strongly than in the pairs, or less
+            (docs/adr/0012). None averages, with weights by Bayes' rule. Say False where z also depends on the
+            mediator by other ways than x. For labels, whether the rows with a label are only a sample of what its
+            target is the mean of: None averages, with no more than a little weight for "no" unless the evidence is
+            for it.
 
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -52,6 +57,9 @@ class TaskTransformedGP(PosteriorRegressor):
     >>> bool(np.all(np.abs(mean - [2.0, -1.0]) < 3 * std))
     True
     """
+
+    _outcome_needs_only_x = True
+    """Whether z depends on the mediator through x alone, so that its whole distribution tells of f."""
 
     def __init__(
         self,
@@ -153,7 +161,40 @@ class TaskTransformedGP(PosteriorRegressor):
                 else:
                     spent += fit[0].evaluations
         weights = shares([result for result, _ in fits], [*range(len(kinds))] * len(mediators))
-        return self._conclude(fits, z, spent, weights)
+        unseen = self._unseen(fits, weights, mediators[-1], x, z, choice, progress)
+        if unseen is None:
+            return self._conclude(fits, z, spent, weights)
+        weights = np.concatenate([(1.0 - unseen.weights.sum()) * weights, unseen.weights])
+        return self._conclude([*fits, *unseen.fits], z, spent + unseen.evaluations, weights, unseen.story)
+
+    def _unseen(
+        self,
+        fits: list[Fit],
+        weights: np.ndarray,
+        mediator: Mediation,
+        x: np.ndarray,
+        z: np.ndarray,
+        choice: KernelChoice,
+        progress: Any,
+    ) -> UnseenFits | None:
+        """Return models of targets that were each measured at one unseen x, unless that was said not to be so.
+
+        They begin at the best of the other models. Several target columns would each have places of their own.
+        """
+        if self.sampled is False or not self._outcome_needs_only_x or z.ndim > 1:
+            return None
+        best = fits[int(np.argmax(weights))][0].model
+        posterior = condition(best.prior, best.observation, z)
+        start = Beginning(best.prior, START_NOISE * deviation_of(z), posterior.mean(x), posterior.variance(x))
+
+        def variables(model: Model) -> list[Variable]:
+            return select(model, free_paths(model, choice, Extra()), (), choice.bounds, choice.hyperpriors)
+
+        rival = max(max(result.starts) for result, _ in fits)
+        try:
+            return unseen_fits(start, mediator, x, z, variables, rival, progress)
+        except NotPositiveDefiniteError:
+            return None
 
     def _given(
         self,

@@ -15,6 +15,7 @@ from decond.regression.models import PointEstimate, estimate
 from decond.regression.observations import Aggregated, Direct, Observation, TaskTransformed, Transformed
 from decond.regression.posterior import Posterior
 from decond.regression.priors import FunctionPrior, Prior, WeightPrior
+from decond.regression.unseen import UnseenInput
 
 __all__ = [
     "Aggregated",
@@ -27,6 +28,7 @@ __all__ = [
     "Prior",
     "TaskTransformed",
     "Transformed",
+    "UnseenInput",
     "WeightPrior",
     "compare",
     "condition",

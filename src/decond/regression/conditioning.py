@@ -11,6 +11,7 @@ from decond.regression.linearization import Linearization
 from decond.regression.observations import Observation
 from decond.regression.posterior import FunctionPosterior, InducingPosterior, Posterior, WeightPosterior
 from decond.regression.priors import Prior, WeightPrior
+from decond.regression.unseen import UnseenInput, UnseenInputPosterior
 
 __all__ = ["condition"]
 
@@ -31,6 +32,8 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
     """
     check_choice(form, "form", FORMS)
     points, targets = checked_data(prior, observation, z)
+    if isinstance(observation, UnseenInput):
+        return UnseenInputPosterior(prior, points, observation, targets)
     linear = observation.linearize()
     chosen = _cheapest_form(prior, points, linear) if form == "auto" else form
     _check_form(chosen, prior, linear)

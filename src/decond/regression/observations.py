@@ -69,12 +69,22 @@ class Observation(Parametrized, abc.ABC):
 class Direct(Observation):
     """z = f(x) + noise: ordinary regression, M = I and Σ = σ²I. `noise` is σ.
 
-    >>> Direct([0.0, 1.0], noise=0.5).linearize().noise_covariance
-    array([[0.25, 0.  ],
-           [0.  , 0.25]])
+    `repeats` says of how many measurements each target is the mean (a number for each row, not necessarily whole):
+    its σ² is divided by it.
+
+    >>> Direct([0.0, 1.0], noise=0.5, repeats=[1, 2]).linearize().noise_covariance
+    array([[0.25 , 0.   ],
+           [0.   , 0.125]])
     """
 
     noise: Any = parameter(default=0.1, constraint=positive)
+    repeats: Any = None
+
+    def __post_init__(self) -> None:
+        """Check that measurements were made."""
+        super().__post_init__()
+        if self.repeats is not None:
+            object.__setattr__(self, "repeats", frozen(_repeats(self.repeats, self.size, self.partner)))
 
     @property
     def size(self) -> int:
@@ -87,12 +97,15 @@ class Direct(Observation):
         return "x"
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
-        """Return M = I and Σ = σ²I."""
+        """Return M = I and Σ = σ²I, or σ²/repeats on its diagonal."""
         one = sparse.eye_array(len(self.x), format="csr")
-        return FixedLinearization(one, self.noise**2, self._pull, identity=True)
+        noise = self.noise**2 if self.repeats is None else self.noise**2 / self.repeats
+        return FixedLinearization(one, noise, self._pull, identity=True)
 
     def _pull(self, noise_bar: Any) -> Gradient:
-        return {"noise": 2.0 * self.noise * _trace(noise_bar)}
+        if self.repeats is None:
+            return {"noise": 2.0 * self.noise * _trace(noise_bar)}
+        return {"noise": 2.0 * self.noise * float((np.diagonal(noise_bar) / self.repeats).sum())}
 
 
 class Transformed(Observation):
@@ -197,12 +210,7 @@ class Aggregated(Observation):
         object.__setattr__(self, "groups", frozen(groups))
         object.__setattr__(self, "weights", frozen(weights))
         repeats = np.ones(self.size) if self.repeats is None else self.repeats
-        repeats = as_weights(repeats, "repeats", self.size, self.partner)
-        if np.any(repeats <= 0):
-            raise ValueError(
-                f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more."
-            )
-        object.__setattr__(self, "repeats", frozen(repeats))
+        object.__setattr__(self, "repeats", frozen(_repeats(repeats, self.size, self.partner)))
         if self.reliability is not None:
             object.__setattr__(self, "reliability", frozen(_reliability(self.reliability, self.size, self.partner)))
 
@@ -334,6 +342,16 @@ class TaskTransformed(Observation):
         else:
             gradient["mediator_noise"] = 2.0 * self.mediator_noise * ridge_bar
         return gradient
+
+
+def _repeats(value: Any, size: int, partner: str) -> np.ndarray:
+    """Return how many measurements each target is the mean of, checked."""
+    repeats = as_weights(value, "repeats", size, partner)
+    if np.any(repeats <= 0):
+        raise ValueError(
+            f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more."
+        )
+    return repeats
 
 
 def _reliability(value: Any, size: int, partner: str) -> np.ndarray:
