@@ -14,6 +14,7 @@ from decond.autodiff.pullbacks import (
     symmetric_gram_pullback,
 )
 from decond.autodiff.running import device, in_float64
+from decond.autodiff.slopes import traced_with_slope
 
 __all__ = [
     "Pullback",
@@ -25,4 +26,5 @@ __all__ = [
     "rows_pullback",
     "symmetric_gram_pullback",
     "traced_squared_distance",
+    "traced_with_slope",
 ]
