@@ -149,7 +149,10 @@ class PosteriorRegressor(AnsweringRegressor):
         return (self.ensemble_.z * self.scale_ + self.offset_ - mean) / deviation
 
     def log_marginal_likelihood(self) -> float:
-        """Return the log evidence of the targets at the learned hyperparameters; of labels, that of their means."""
+        """Return the log evidence of the targets at the learned hyperparameters; of labels, that of their means.
+
+        Of targets at unseen x (docs/adr/0012) it is a lower bound.
+        """
         check_is_fitted(self)
         rows = len(self.ensemble_.z)
         return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))

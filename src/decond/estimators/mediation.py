@@ -5,7 +5,6 @@ leave-one-out loss of the conditional embedding, for two descriptions of the med
 m(y) = E[x | y], which is better where the mediator bends sharply.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,15 +52,12 @@ class Mediation:
         covariance = best.kernel.gram(self.task, self.task) - rows.T @ rows
         return Transformation(smoother.bridge_transposed(rows), 0.5 * (covariance + covariance.T))
 
-    def probabilities(self, kernel_x: Kernel, x: np.ndarray, drifts: Sequence[float]) -> list[np.ndarray]:
-        """Return how probable every row of x is for each task row, (n, m), at the same smoothness.
-
-        They are the weights M without what is negative. With a drift δ the mediator of the task rows is taken to
-        stray from its mean by 1 + δ of what it does: x follows it more strongly than in the pairs, or less.
-        """
+    def probabilities(self, kernel_x: Kernel, x: np.ndarray) -> np.ndarray:
+        """Return how probable every row of x is for each task row, (n, m): the weights M without what is negative."""
         best = self._chosen(kernel_x, x)
-        smoother = Smoother(best.kernel, self.pairs, best.ridge)
-        return [_probabilities(smoother.weights(_drifted(self.task, drift))) for drift in drifts]
+        positive = np.maximum(Smoother(best.kernel, self.pairs, best.ridge).weights(self.task), 0.0)
+        positive[:, positive.sum(axis=0) == 0.0] = 1.0
+        return np.asarray(positive / positive.sum(axis=0))
 
     def _chosen(self, kernel_x: Kernel, x: np.ndarray) -> ConditionalChoice:
         return self._grid.choose(kernel_x.gram(x[self.chosen], x[self.chosen]))
@@ -74,18 +70,6 @@ class Mediation:
         smoother = Smoother(best.kernel, self.pairs, best.ridge)
         estimates = (smoother.weights(rows).T @ standard * scale + center for rows in (self.pairs, self.task))
         return tuple(estimates)
-
-
-def _drifted(task: np.ndarray, drift: float) -> np.ndarray:
-    """Return rows of numbers that stray from their mean by 1 + drift of what they do."""
-    return task + drift * (task - task.mean(axis=0)) if drift else task
-
-
-def _probabilities(weights: np.ndarray) -> np.ndarray:
-    """Return columns of weights without what is negative, summing to one; all rows alike where nothing is left."""
-    positive = np.maximum(weights, 0.0)
-    positive[:, positive.sum(axis=0) == 0.0] = 1.0
-    return np.asarray(positive / positive.sum(axis=0))
 
 
 def descriptions(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, seed: int) -> list[Mediation]:

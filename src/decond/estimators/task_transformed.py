@@ -44,11 +44,11 @@ class TaskTransformedGP(PosteriorRegressor):
         seed: of everything random.
         sampled: for a mediator of numbers and honest error bars, whether each target was measured at one unseen x
             (True) or is a mean over all x that go with its y (False). In the first case its whole distribution tells
-            of f, not only its mean, and x may follow the mediator more strongly than in the pairs, or less
-            (docs/adr/0012). None averages, with weights by Bayes' rule. Say False where z also depends on the
-            mediator by other ways than x. For labels, whether the rows with a label are only a sample of what its
-            target is the mean of: None averages, with no more than a little weight for "no" unless the evidence is
-            for it.
+            of f, not only its mean (docs/adr/0012). Models of that have at most ⅔ of the weight, by Bayes' rule; the
+            rest are models of the mean, with the scatter of f within one y as noise (True) or without it (False);
+            None averages all. Say False where z also depends on the mediator by other ways than x. For labels,
+            whether the rows with a label are only a sample of what its target is the mean of: None averages, with no
+            more than a little weight for "no" unless the evidence is for it.
 
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -161,7 +161,7 @@ class TaskTransformedGP(PosteriorRegressor):
                 else:
                     spent += fit[0].evaluations
         weights = shares([result for result, _ in fits], [*range(len(kinds))] * len(mediators))
-        unseen = self._unseen(fits, weights, mediators[-1], x, z, choice, progress)
+        unseen = self._unseen(fits, weights, mediators, x, z, choice, progress)
         if unseen is None:
             return self._conclude(fits, z, spent, weights)
         weights = np.concatenate([(1.0 - unseen.weights.sum()) * weights, unseen.weights])
@@ -171,7 +171,7 @@ class TaskTransformedGP(PosteriorRegressor):
         self,
         fits: list[Fit],
         weights: np.ndarray,
-        mediator: Mediation,
+        mediators: list[Mediation],
         x: np.ndarray,
         z: np.ndarray,
         choice: KernelChoice,
@@ -181,18 +181,20 @@ class TaskTransformedGP(PosteriorRegressor):
 
         They begin at the best of the other models. Several target columns would each have places of their own.
         """
-        if self.sampled is False or not self._outcome_needs_only_x or z.ndim > 1:
+        if self.sampled is False or not self._outcome_needs_only_x or z[0].size > 1:
             return None
+        z = z.ravel()
         best = fits[int(np.argmax(weights))][0].model
         posterior = condition(best.prior, best.observation, z)
-        start = Beginning(best.prior, START_NOISE * deviation_of(z), posterior.mean(x), posterior.variance(x))
+        noise = START_NOISE * deviation_of(z - z.mean())
+        start = Beginning(best.prior, noise, posterior.mean(x), posterior.variance(x))
 
         def variables(model: Model) -> list[Variable]:
             return select(model, free_paths(model, choice, Extra()), (), choice.bounds, choice.hyperpriors)
 
         rival = max(max(result.starts) for result, _ in fits)
         try:
-            return unseen_fits(start, mediator, x, z, variables, rival, progress)
+            return unseen_fits(start, mediators, x, z, variables, rival, progress)
         except NotPositiveDefiniteError:
             return None
 

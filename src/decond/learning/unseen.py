@@ -8,6 +8,7 @@ import numpy as np
 from decond.learning.fit import FitResult, maximize_evidence
 from decond.learning.variables import Model, Variable
 from decond.regression import Direct, FunctionPrior, UnseenInput
+from decond.regression.priors import prior_mean
 from decond.regression.unseen import Sighting, shares_given, sighting
 
 __all__ = ["Beginning", "locate"]
@@ -19,6 +20,11 @@ ITERATIONS = 8
 
 EARLIEST_END, SMALL_STEP = 20, 0.01
 """A later step that raises the objective by less than this ends the search."""
+
+MESSAGES = {
+    "converged": "where targets were measured, and f, no longer change.",
+    "stopped": "where targets were measured, and f, still change a little with every step.",
+}
 
 SEEN = 1e-6
 """Rows at which less than this of a target was measured do not speak for the hyperparameters."""
@@ -62,24 +68,30 @@ def locate(
     array([[1., 1., 0.],
            [0., 0., 1.]])
     """
+    if np.any(prior_mean(start.prior, 1)):
+        raise ValueError("the prior of f has a mean; subtract it from the targets, and leave it out of the prior.")
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     prior, noise, seen = start.prior, start.noise, Sighting(start.mean, start.variance, -np.inf)
     gram, log_hyperprior = _gram(prior, x), 0.0
-    evaluations, history = 0, []
+    evaluations, failures = 0, 0
+    on_bounds: tuple[str, ...] = ()
+    history, status = [], "stopped"
     for step in range(steps):
         shares = shares_given(log_weights, z, seen.mean, seen.variance, noise)
         if step in LEARNED_AT:
             result = _learn(prior, x, shares, z, noise, variables)
             prior, log_hyperprior = result.model.prior, max(result.starts) - result.log_evidence
-            gram, evaluations = _gram(prior, x), evaluations + result.evaluations
-        seen, used = sighting(gram, log_weights, shares, z, noise), noise
+            gram, on_bounds = _gram(prior, x), result.on_bounds
+            evaluations, failures = evaluations + result.evaluations, failures + result.failures
+        seen, used = sighting(gram, weights, shares, z, noise), noise
         history.append(seen.bound + log_hyperprior)
         noise = max(_misfit(seen, shares, z), least_noise)
         evaluations += 1
         if progress is not None:
             progress(evaluations, history[-1])
         if step > EARLIEST_END and history[-1] - history[-2] < SMALL_STEP and step not in LEARNED_AT:
+            status = "converged"
             break
     model = Model(prior, UnseenInput(x, weights, shares, used))
     known = model.values()
@@ -88,11 +100,12 @@ def locate(
         model=model,
         parameters={**learned, "observation.noise": used},
         log_evidence=seen.bound,
-        status="converged",
-        message="Where targets were measured, and f, no longer change.",
+        status=status,
+        message=MESSAGES[status],
         evaluations=evaluations,
-        failures=0,
+        failures=failures,
         starts=(history[-1],),
+        on_bounds=on_bounds,
         history=tuple(history),
     )
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import entr
+from scipy.special import rel_entr
 
 from decond.checks import as_rows, check_same_length, frozen
 from decond.linalg import Factor, add_to_diagonal, cholesky, multiply
@@ -24,8 +24,11 @@ from decond.regression.priors import Prior, prior_mean
 __all__ = ["Sighting", "UnseenInput", "UnseenInputPosterior", "shares_given", "sighting"]
 
 LEAST_INFORMATION = 1e-3
-"""Targets say at least so much of f in every direction, in units of the prior's: uncertain shares can make what they
-say less than nothing."""
+"""Targets say at least so much of f in every direction, in units of what the prior says: uncertain shares can make it
+less than nothing. (The least that the prior says is one over the trace of K, or more.)"""
+
+LEAST_LEFT = 0.05
+"""What is left of f's own uncertainty without a target, at least: shares that are uncertain can make it negative."""
 
 
 class UnseenInput(Observation):
@@ -99,13 +102,13 @@ def shares_given(
     return shares
 
 
-def sighting(gram: np.ndarray, log_weights: np.ndarray, shares: np.ndarray, z: np.ndarray, noise: float) -> Sighting:
+def sighting(gram: np.ndarray, weights: np.ndarray, shares: np.ndarray, z: np.ndarray, noise: float) -> Sighting:
     """Return q(f) of a prior with this Gram matrix, and the bound.
 
     With c = √R z̄/σ and B = I + √R K √R/σ² the bound is -½ log|B| - ½ cᵀB⁻¹c - ½ m log 2πσ² - (scatter of z about
     z̄)/2σ² + Σ r (log w - log r).
 
-    >>> found = sighting(np.eye(1), np.zeros((1, 2)), np.ones((1, 2)), np.array([1.0, 1.0]), noise=1.0)
+    >>> found = sighting(np.eye(1), np.ones((1, 2)), np.ones((1, 2)), np.array([1.0, 1.0]), noise=1.0)
     >>> found.mean.round(3), found.variance.round(3)  # two measurements of one value
     (array([0.667]), array([0.333]))
     """
@@ -114,7 +117,7 @@ def sighting(gram: np.ndarray, log_weights: np.ndarray, shares: np.ndarray, z: n
     white = factor.half_solve(seen[:, None])[:, 0]
     scatter = float((shares @ z**2).sum() / noise**2 - (seen**2).sum())
     bound = -0.5 * (factor.log_determinant + white @ white + len(z) * np.log(2.0 * np.pi * noise**2) + scatter)
-    bound += float(entr(shares).sum() + np.where(shares > 0.0, shares * np.maximum(log_weights, -700.0), 0.0).sum())
+    bound -= rel_entr(shares, weights).sum()
     return Sighting(half.T @ white, np.diagonal(gram) - (half**2).sum(axis=0), float(bound))
 
 
@@ -134,16 +137,14 @@ class UnseenInputPosterior(FunctionPosterior):
     """
 
     def __init__(self, prior: Prior, points: np.ndarray, observation: UnseenInput, z: np.ndarray) -> None:
-        if z.ndim > 1:
+        if z[0].size > 1:
             raise ValueError("targets at unseen x are one column; fit each target column by itself.")
         self._observation = observation
         self._offset = float(prior_mean(prior, 1)[0])
-        self._measured = z - self._offset
+        self._measured = z.ravel() - self._offset
         gram = prior.covariance.gram(points, points)
-        with np.errstate(divide="ignore"):
-            self._sighting = sighting(
-                gram, np.log(observation.weights), observation.shares, self._measured, observation.noise
-            )
+        weights, shares = observation.weights, observation.shares
+        self._sighting = sighting(gram, weights, shares, self._measured, observation.noise)
         values, axes, score = self._information_left(gram)
         transformation = axes * np.sqrt(values)
         pull = score + multiply(transformation, multiply(transformation.T, self._sighting.mean[:, None]))[:, 0]
@@ -151,7 +152,7 @@ class UnseenInputPosterior(FunctionPosterior):
         linear = FixedLinearization(transformation, 1.0, lambda bar: {})
         evidence = multiply(transformation.T, multiply(gram, transformation))
         add_to_diagonal(evidence, 1.0)
-        super().__init__(prior, points, linear, targets, cholesky(evidence, "MᵀKM + I"))
+        super().__init__(prior, points, linear, targets.reshape(-1, *z.shape[1:]), cholesky(evidence, "MᵀKM + I"))
 
     def _information_left(self, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return eigenvalues and eigenvectors of J, and the score Σ_j r_ij d_ij / σ² at the rows."""
@@ -161,7 +162,7 @@ class UnseenInputPosterior(FunctionPosterior):
         information = multiply(scores, scores.T)
         add_to_diagonal(information, (shares.sum(axis=1) - (scores * distance).sum(axis=1)) / noise)
         values, axes = eigh(information, driver="evd")
-        least = LEAST_INFORMATION / float(np.mean(np.diagonal(gram)))
+        least = LEAST_INFORMATION / float(np.trace(gram))
         return np.maximum(values, least), axes, scores.sum(axis=1)
 
     @property
@@ -170,18 +171,24 @@ class UnseenInputPosterior(FunctionPosterior):
         return self._sighting.bound
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance of each target, predicted from the others up to first order, noise included.
+        """Return mean and variance of each target, predicted from the others at the shares found, noise included.
 
-        Without target j the mean of f changes by -V(r_j∘d_j)/σ², V the covariance of f at the rows.
+        Without target j the mean of f changes by -V(r_j∘d_j)/σ²(1 - h_j) and its covariance grows by
+        Vr_jr_jᵀV/σ²(1 - h_j), V the covariance of f at the rows and h_j = r_jᵀVr_j/σ². That is exact where places are
+        known, and of first order elsewhere.
         """
         shares, noise = self._observation.shares, self._observation.noise**2
-        scores = shares * (self._measured - self._sighting.mean[:, None]) / noise
         covariance = self.covariance(self.points)
-        values = self._sighting.mean[:, None] - multiply(covariance, scores)
+        spread = multiply(covariance, shares)
+        left = np.maximum(1.0 - (shares * spread).sum(axis=0) / noise, LEAST_LEFT) * noise
+        pulls = multiply(covariance, shares * (self._measured - self._sighting.mean[:, None]))
+        values = self._sighting.mean[:, None] - pulls / left
+        variances = np.diagonal(covariance)[:, None] + spread**2 / left
         weights = self._observation.weights
         mean = (weights * values).sum(axis=0)
-        second = (weights * (values**2 + np.diagonal(covariance)[:, None])).sum(axis=0)
-        return mean + self._offset, second - mean**2 + noise
+        variance = (weights * (values**2 + variances)).sum(axis=0) - mean**2 + noise
+        mean = mean + self._offset
+        return (mean if self._flat else mean[:, None]), variance
 
 
 def _information(

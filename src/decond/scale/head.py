@@ -123,12 +123,21 @@ class Head:
         return -0.5 * float(quadratic + targets * (log_determinant + count * np.log(2.0 * np.pi)))
 
     def adjoints(self) -> Adjoints:
-        """Return what the gradient needs; σ²S⁻¹ = I - WᵀK̃WS⁻¹, whose last term has the trace of K̃B."""
+        """Return what the gradient needs."""
         beta, half = self.coefficients, self._half
         inside = multiply(half.T, half)
         bridged = 0.5 * (multiply(beta, beta.T) - self.statistics.targets * inside)
-        trace_inverse = (self.statistics.count - float((self.prior * inside).sum())) / self.noise
-        return Adjoints(bridged, self.covariance, trace_inverse)
+        return Adjoints(bridged, self.covariance, self._trace_inverse(inside))
+
+    def _trace_inverse(self, inside: np.ndarray) -> float:
+        """Return the trace of S⁻¹, from B: σ²S⁻¹ = I - WᵀK̃WS⁻¹, whose last term has the trace of K̃B.
+
+        Where rows are few that difference would lose its digits, and the inverse of the core is taken.
+        """
+        count, size = self.statistics.count, self.core.size
+        if count > 2 * size:
+            return (count - float((self.prior * inside).sum())) / self.noise
+        return (count - size) / self.noise + self.core.inverse_trace()
 
     @cached_property
     def covariance(self) -> np.ndarray:
