@@ -103,6 +103,15 @@ def test_groups_may_be_said_to_be_complete(folder):
         assert ("for a sample of it with weight" in " ".join(printed.split())) == (not more)
 
 
+def test_targets_may_be_said_to_be_means(folder):
+    write_pairs_and_task(folder, 20, 20)
+    decond(*TWO_TABLES, "--means")
+    assert load("model.decond").sampled is False
+    write_days(folder)
+    arguments = [a for a in DAYS if a != "--aggregate"]
+    assert "Use --aggregate --complete" in decond(*arguments, "--labels", "--means", code=2)
+
+
 def test_labels_as_a_mediator_without_aggregation(folder):
     write_days(folder)
     arguments = [a for a in DAYS if a != "--aggregate"]
@@ -272,6 +281,7 @@ WRONG_OPTIONS = {
     "two tables for one": ((*TWO_TABLES, "--sparse"), "--sparse takes one table, but 2 were given"),
     "both kinds": ((*TWO_TABLES, "--sparse", "--aggregate"), "exclude each other"),
     "complete alone": ((*TWO_TABLES, "--complete"), "needs --aggregate"),
+    "means of groups": ((*TWO_TABLES, "--aggregate", "--means"), "leave it out with --aggregate"),
     "no mediator": (("fit", "pairs.csv", "task.csv", "--x", "wind", "--z", "power"), "--y COLUMN"),
     "a mediator too many": (
         ("fit", "task.csv", "--x", "pressure", "--y", "b", "--z", "power", "--sparse"),

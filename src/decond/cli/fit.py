@@ -57,6 +57,10 @@ def command(
     complete: Annotated[
         bool, flag("--complete", "With --aggregate: the first table lists all rows that z is the mean of.")
     ] = False,
+    means: Annotated[
+        bool,
+        flag("--means", "With a --y of numbers: z are means over all x of their y, not one measurement each."),
+    ] = False,
     sparse: Annotated[bool, flag("--sparse", "One large table with x and z, summarized by a few points.")] = False,
     inducing: Annotated[int | None, number("With --sparse: how many points; 100 by default.")] = None,
     workers: Annotated[int | None, number("With --sparse: processes on this machine that share the work.")] = None,
@@ -105,7 +109,7 @@ def command(
     """
     bars = None if uncertainty is None else uncertainty.value
     model = (inducing, bars, restarts, max_iterations, seed)
-    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster, complete)
+    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster, complete, means)
     with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
         outcome = _run(request, output, report, check, command_of(ctx))
     if json:

@@ -55,6 +55,7 @@ class Request:
     workers: int | None = None
     cluster: str | None = None
     complete: bool = False
+    means: bool = False
 
     def with_plain_names(self) -> "Request":
         """Return it with columns called as tables call them, whose letters have their accents in one sign."""
@@ -157,6 +158,8 @@ def _check(request: Request) -> None:
         raise TableError("--aggregate and --sparse exclude each other. Choose one.")
     if request.complete and not request.aggregate:
         raise TableError("--complete says that all rows of each group are there; it needs --aggregate.")
+    if request.means and (request.aggregate or request.sparse):
+        raise TableError("--means is about two tables with a mediator; leave it out with --aggregate and --sparse.")
     _check_number_of_tables(request)
     _check_options(request)
     repeated = {*request.x} & {*request.y, request.z}
@@ -218,10 +221,12 @@ def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
     from decond.estimators import TaskTransformedGP
 
     found = match_mediators(pairs, task, request.y, request.labels)
+    if request.means and found.y.select_dtypes("number").empty:
+        raise TableError("--means is about a mediator of numbers, but --y holds labels. Use --aggregate --complete.")
     x = pairs.numbers(request.x)[found.used].reset_index(drop=True)
     z = task.numbers([request.z])[request.z].to_numpy()[found.used_task]
     data = {"x": x, "y": found.y[found.used], "y_task": found.y_task[found.used_task], "z_task": z}
-    estimator = TaskTransformedGP(**request.parameters())
+    estimator = TaskTransformedGP(**request.parameters(), sampled=False if request.means else None)
     notes, warnings = _about_rows(found, pairs, task)
     warnings += [*_few(len(z)), *_like_labels(found.y)]
     if found.remarks and len(request.y) == 1:
