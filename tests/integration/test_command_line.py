@@ -109,7 +109,7 @@ def test_targets_may_be_said_to_be_means(folder):
     assert load("model.decond").sampled is False
     write_days(folder)
     arguments = [a for a in DAYS if a != "--aggregate"]
-    assert "Use --aggregate --complete" in decond(*arguments, "--labels", "--means", code=2)
+    assert "For groups there is --complete" in decond(*arguments, "--labels", "--means", code=2)
 
 
 def test_labels_as_a_mediator_without_aggregation(folder):

@@ -59,7 +59,10 @@ def command(
     ] = False,
     means: Annotated[
         bool,
-        flag("--means", "With a --y of numbers: z are means over all x of their y, not one measurement each."),
+        flag(
+            "--means",
+            "With a --y of numbers: z are means over all x of their y, not one measurement each (honest bars).",
+        ),
     ] = False,
     sparse: Annotated[bool, flag("--sparse", "One large table with x and z, summarized by a few points.")] = False,
     inducing: Annotated[int | None, number("With --sparse: how many points; 100 by default.")] = None,

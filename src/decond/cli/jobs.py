@@ -222,7 +222,9 @@ def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
 
     found = match_mediators(pairs, task, request.y, request.labels)
     if request.means and found.y.select_dtypes("number").empty:
-        raise TableError("--means is about a mediator of numbers, but --y holds labels. Use --aggregate --complete.")
+        raise TableError(
+            "--means is about a mediator of numbers, but --y holds labels. For groups there is --complete."
+        )
     x = pairs.numbers(request.x)[found.used].reset_index(drop=True)
     z = task.numbers([request.z])[request.z].to_numpy()[found.used_task]
     data = {"x": x, "y": found.y[found.used], "y_task": found.y_task[found.used_task], "z_task": z}

@@ -179,9 +179,9 @@ class TaskTransformedGP(PosteriorRegressor):
     ) -> UnseenFits | None:
         """Return models of targets that were each measured at one unseen x, unless that was said not to be so.
 
-        They begin at the best of the other models. Several target columns would each have places of their own.
+        They begin at the heaviest of the other models. Several target columns would each have places of their own.
         """
-        if self.sampled is False or not self._outcome_needs_only_x or z[0].size > 1:
+        if self.sampled in (False, 0) or not self._outcome_needs_only_x or z[0].size > 1:
             return None
         z = z.ravel()
         best = fits[int(np.argmax(weights))][0].model

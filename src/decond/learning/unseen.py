@@ -23,7 +23,7 @@ EARLIEST_END, SMALL_STEP = 20, 0.01
 
 MESSAGES = {
     "converged": "where targets were measured, and f, no longer change.",
-    "stopped": "where targets were measured, and f, still change a little with every step.",
+    "stopped": "where targets were measured, and f, still change a little; error bars do not count that.",
 }
 
 SEEN = 1e-6

@@ -23,6 +23,7 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
 
     Three algebraic forms give the same answer and are chosen by size: "function" (m x m), "inducing" (the size of
     the transformation set; needs isotropic noise) and "weight" (the number of features; needs a `WeightPrior`).
+    An `UnseenInput` has one form only.
 
     >>> from decond.kernels import RBF
     >>> from decond.regression import Direct, FunctionPrior
