@@ -181,7 +181,8 @@ class TaskTransformedGP(PosteriorRegressor):
 
         They begin at the heaviest of the other models. Several target columns would each have places of their own.
         """
-        if self.sampled in (False, 0) or not self._outcome_needs_only_x or z[0].size > 1:
+        said_means = self.sampled is not None and not self.sampled
+        if said_means or not self._outcome_needs_only_x or z[0].size > 1:
             return None
         z = z.ravel()
         best = fits[int(np.argmax(weights))][0].model
