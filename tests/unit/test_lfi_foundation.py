@@ -10,10 +10,10 @@ from decond.lfi import Method, Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.inference import round_sizes
 from decond.lfi.posterior import reflected_density
 from decond.lfi.prior_file import read_prior
-from decond.lfi.ridge import KernelFits
 from decond.lfi.simulate import simulate
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
+from decond.residuals.ridge import KernelFits
 
 MARGINALS = {
     "half line": stats.gamma(2.0, scale=3.0),

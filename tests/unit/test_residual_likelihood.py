@@ -10,14 +10,14 @@ from scipy import stats
 from decond.lfi.methods.residual import ResidualLikelihood
 from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_columns import Columns
-from decond.lfi.methods.residual_density import ResidualDensity
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, closeness, likelihood_at
-from decond.lfi.methods.residual_mean import MeanRegression, SparseLinear
 from decond.lfi.posterior import PosteriorWarning
 from decond.lfi.prior import Prior
-from decond.lfi.ridge import LINEAR, KernelFits
 from decond.lfi.simulations import Simulations
 from decond.lfi.validity import EventProbability
+from decond.residuals.density import ResidualDensity
+from decond.residuals.mean import MeanRegression, SparseLinear
+from decond.residuals.ridge import LINEAR, KernelFits
 
 
 def refitted_without(fit, phi, x, weights, row):

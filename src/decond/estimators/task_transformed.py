@@ -11,7 +11,7 @@ from decond.estimators.ensemble import shares
 from decond.estimators.groups import SharedGroups, shared_groups
 from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation, Transformation, descriptions
-from decond.estimators.unseen import START_NOISE, UnseenFits, unseen_fits
+from decond.estimators.unseen import START_NOISE, UnseenFits, places_of, unseen_fits
 from decond.features.base import as_kernel
 from decond.kernels import Scaled
 from decond.learning import FitResult, HyperparameterSample, Model, Variable, select
@@ -164,6 +164,8 @@ class TaskTransformedGP(PosteriorRegressor):
         unseen = self._unseen(fits, weights, mediators, x, z, choice, progress)
         if unseen is None:
             return self._conclude(fits, z, spent, weights)
+        scattered = weights * [fit.model.observation.sampled for fit, _ in fits]  # as single measurements do
+        weights = unseen.probability * scattered / scattered.sum() + (1.0 - unseen.probability) * weights
         weights = np.concatenate([(1.0 - unseen.weights.sum()) * weights, unseen.weights])
         return self._conclude([*fits, *unseen.fits], z, spent + unseen.evaluations, weights, unseen.story)
 
@@ -195,7 +197,8 @@ class TaskTransformedGP(PosteriorRegressor):
 
         rival = max(max(result.starts) for result, _ in fits)
         try:
-            return unseen_fits(start, mediators, x, z, variables, rival, progress)
+            places = places_of(mediators, best.prior.covariance, x, self.seed)
+            return unseen_fits(start, places, x, mediators[-1].task, z, variables, rival, progress)
         except NotPositiveDefiniteError:
             return None
 

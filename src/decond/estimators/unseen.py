@@ -4,16 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logsumexp, softmax
 
-from decond.estimators.defaults import spread
+from decond.estimators.chances import Chances
+from decond.estimators.defaults import label_columns, spread
 from decond.estimators.mediation import Mediation
+from decond.kernels.base import Kernel
 from decond.learning import FitResult, HyperparameterSample, Model
 from decond.learning.unseen import Beginning, locate
 from decond.learning.variables import Variable
 from decond.regression import condition
 
-__all__ = ["START_NOISE", "UnseenFits", "unseen_fits"]
+__all__ = ["START_NOISE", "UnseenFits", "places_of", "unseen_fits"]
 
 START_NOISE, LEAST_NOISE = 0.3, 0.2
 """Noise to begin with, and the least, in units of the targets' deviation: with less noise a target would be placed at
@@ -21,13 +23,20 @@ single rows, as if p(x | y) were known without error."""
 
 STEPS = 60
 
-MOST_WEIGHT = 2.0 / 3.0
+MOST_WEIGHT = 3.0 / 4.0
 """The evidence takes p(x | y) for known, which it is not: so these models never have more weight than that."""
+
+STRETCHES = (0.9, 1.1)
+"""How much more x may follow the mediator in the task table than in the pairs, of another time or place; or less."""
+
+EVIDENCE_POWER = 0.25
+"""Power of the evidence where these models are compared with each other: it takes p(x | y) for known. Of two mirror
+images that nothing can tell apart one is ahead by 4 to 15 units by chance."""
 
 NEGLIGIBLE = 1e-2
 """Models of less weight are left out."""
 
-OTHER_PLACES = 0.1
+OTHER_PLACES = 0.02
 """Share of the targets that two searches have at other rows, from which they count as two."""
 
 
@@ -36,6 +45,8 @@ class UnseenFits(NamedTuple):
 
     fits: list[tuple[FitResult, HyperparameterSample]]
     weights: np.ndarray
+    probability: float
+    """That targets are such measurements, by Bayes' rule."""
     evaluations: int
     """Spent on searches that nothing was kept of."""
     story: str
@@ -52,21 +63,38 @@ def straight(start: Beginning, x: np.ndarray, expected: np.ndarray, z: np.ndarra
     return start._replace(mean=np.clip(line, z.min(), z.max()), variance=np.full(len(x), float(np.var(z)) / 4.0))
 
 
-def mirrored(found: FitResult, x: np.ndarray, z: np.ndarray) -> Beginning:
-    """Return a beginning with f turned over about the mean of x.
+def moved(found: FitResult, x: np.ndarray, z: np.ndarray, stretch: float) -> Beginning:
+    """Return a beginning with f stretched about the mean of x; by -1 it is turned over.
 
     Where x given y is symmetric, f and its mirror image explain the targets equally well: then both have to be kept.
     """
-    model = found.model
+    model, center = found.model, x.mean(axis=0)
     posterior = condition(model.prior, model.observation, z)
-    turned = 2.0 * x.mean(axis=0) - x
-    return Beginning(model.prior, model.observation.noise, posterior.mean(turned), posterior.variance(turned))
+    back = center + (x - center) / stretch
+    return Beginning(model.prior, model.observation.noise, posterior.mean(back), posterior.variance(back))
+
+
+class Places(NamedTuple):
+    """How probable every row of x is for each target, (n, m): one table or rivals, and those of other stretches."""
+
+    tables: list[np.ndarray]
+    stretched: dict[float, np.ndarray]
+
+
+def places_of(mediators: Sequence[Mediation], kernel_x: Kernel, x: np.ndarray, seed: int) -> Places:
+    """Return the probabilities from shifted residuals where all columns are numbers, else those of the embedding."""
+    y, y_task = mediators[0].pairs, mediators[0].task
+    if x.dtype.kind != "f" or label_columns(y):
+        return Places([mediator.probabilities(kernel_x, x) for mediator in mediators], {})
+    chances = Chances(x, y, y_task, seed)
+    return Places([chances.table()], {stretch: chances.table(stretch) for stretch in STRETCHES})
 
 
 def unseen_fits(
     start: Beginning,
-    mediators: Sequence[Mediation],
+    places: Places,
     x: np.ndarray,
+    expected: np.ndarray,
     z: np.ndarray,
     variables: Callable[[Model], list[Variable]],
     rival: float,
@@ -74,27 +102,57 @@ def unseen_fits(
 ) -> UnseenFits:
     """Return fits whose weights come from Bayes' rule, `rival` being the best objective of the other models.
 
-    There is one for each description of the mediator, the better one of two beginnings, and the mirror image of the
-    best of them; of an x with labels there is no line and no mirror image.
+    For each table searches begin at two places and at the mirror image of the better end; for each stretch where
+    those ended. All ends that differ are kept. `expected` is E[x | y] at the task rows. Of an x with labels there is
+    no line and no mirror image.
     """
     least_noise = LEAST_NOISE / START_NOISE * start.noise
     numbers = x.dtype.kind == "f"
-    starts = [start, straight(start, x, mediators[-1].task, z)] if numbers else [start]
+    starts = [start, straight(start, x, expected, z)] if numbers else [start]
+    spent = []
 
     def search(begin: Beginning, table: np.ndarray) -> FitResult:
-        return locate(begin, x, table, z, variables, least_noise, STEPS, progress)
+        result = locate(begin, x, table, z, variables, least_noise, STEPS, progress)
+        spent.append(result.evaluations)
+        return result
 
-    tables = [mediator.probabilities(start.prior.covariance, x) for mediator in mediators]
-    tried = [[search(begin, table) for begin in starts] for table in tables]
-    results = [max(found, key=_objective) for found in tried]
-    evaluations = sum(result.evaluations for found in tried for result in found)
-    if numbers:
-        best = max(results, key=_objective)
-        other = search(mirrored(best, x, z), best.model.observation.weights)
-        evaluations += other.evaluations
-        if _differ(other, best):
-            results.append(other)
-    return _weighted(results, rival, evaluations)
+    def optima(table: np.ndarray) -> Optima:
+        found = [search(begin, table) for begin in starts]
+        if numbers:
+            found.append(search(moved(max(found, key=_objective), x, z, -1.0), table))
+        return distinct(found)
+
+    plain = [optima(table) for table in places.tables]
+    stretched = [
+        distinct([search(moved(fit, x, z, stretch), table) for fit in plain[0].likely()])
+        for stretch, table in places.stretched.items()
+    ]
+    return _weighted(plain, stretched, rival, sum(spent))
+
+
+class Optima(NamedTuple):
+    """Fits that put targets at different rows, the best one first, with the weight of each among them."""
+
+    fits: list[FitResult]
+    shares: np.ndarray
+
+    @property
+    def objective(self) -> float:
+        """That of the best one."""
+        return _objective(self.fits[0])
+
+    def likely(self) -> list[FitResult]:
+        """Return the fits that count."""
+        return [fit for fit, share in zip(self.fits, self.shares, strict=True) if share >= NEGLIGIBLE]
+
+
+def distinct(found: list[FitResult]) -> Optima:
+    """Return the fits without those that put targets where a better one does."""
+    kept: list[FitResult] = []
+    for fit in sorted(found, key=_objective, reverse=True):
+        if all(_differ(fit, other) for other in kept):
+            kept.append(fit)
+    return Optima(kept, softmax(EVIDENCE_POWER * np.array([_objective(fit) for fit in kept])))
 
 
 def _objective(result: FitResult) -> float:
@@ -107,15 +165,20 @@ def _differ(one: FitResult, other: FitResult) -> bool:
     return bool(distance.mean() > OTHER_PLACES)
 
 
-def _weighted(results: list[FitResult], rival: float, evaluations: int) -> UnseenFits:
-    """Return the fits that count with their weights."""
-    logs = np.array([_objective(result) for result in results])
-    total = logsumexp(logs)
-    probability = float(expit(total - np.log(len(results)) - rival))
-    shares = np.exp(logs - total)
+def _weighted(plain: list[Optima], stretched: list[Optima], rival: float, evaluations: int) -> UnseenFits:
+    """Return the fits that count with their weights.
+
+    Tables, stretches and ends of searches have equal odds beforehand, and among each other the evidence to a small
+    power; against the models of the mean, Bayes' rule.
+    """
+    logs = np.array([optima.objective for optima in plain])
+    probability = float(expit(logsumexp(logs) - np.log(len(logs)) - rival))
+    held = softmax(EVIDENCE_POWER * np.array([optima.objective for optima in [*plain, *stretched]]))
+    every = [fit for optima in [*plain, *stretched] for fit in optima.fits]
+    shares = np.concatenate([share * optima.shares for share, optima in zip(held, [*plain, *stretched], strict=True)])
     kept = np.flatnonzero(shares >= NEGLIGIBLE) if probability >= NEGLIGIBLE else np.array([], dtype=int)
     weights = min(probability, MOST_WEIGHT) * shares[kept] / shares[kept].sum()
-    fits = [(results[i], HyperparameterSample((results[i].parameters,), np.ones(1))) for i in kept]
+    fits = [(every[i], HyperparameterSample((every[i].parameters,), np.ones(1))) for i in kept]
     spent = evaluations - sum(result.evaluations for result, _ in fits)
     story = f"Each target was taken for a measurement at one unseen x with weight {weights.sum():.0%}."
-    return UnseenFits(fits, weights, spent, story if len(kept) else "")
+    return UnseenFits(fits, weights, probability, spent, story if len(kept) else "")

@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 
-from decond.lfi.ridge import KernelFits
+from decond.residuals.ridge import KernelFits
 
 __all__ = ["LearnedSummary", "Standardizer"]
 

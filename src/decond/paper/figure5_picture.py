@@ -1,4 +1,4 @@
-"""The picture of Figure 5: a small panel for each density, and bars with the published ones in grey behind."""
+"""The picture of Figure 5: a small panel for each density, and bars; in grey behind them what was published."""
 
 from typing import Any
 
@@ -6,12 +6,15 @@ import numpy as np
 
 from decond.paper.figure5_runs import GRID, Bar, Curve, Runs
 from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES
+from decond.paper.stand_ins import stand_ins
 from decond.plotting.style import COLORS, plot_line, title_panel
 
 __all__ = ["draw"]
 
 COLUMNS = 3
 PUBLISHED_COLOR = "#D0D0D0"
+STAND_IN = "gamma density with the\npublished peak and distance\n(on either side of the truth)"
+
 HIGHEST = -2.0
 """Upper end of the axis of log θ₁; the prior goes on to 2, and an arrow stands where a bar does so too."""
 
@@ -35,6 +38,9 @@ def _draw_densities(part: Any, curves: dict[str, list[Curve]], truth: np.ndarray
     rows = -(-(len(curves) + 1) // COLUMNS)  # one place is left for the legend
     panels = part.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
     for ax, (name, found) in zip(panels, curves.items(), strict=False):
+        if name in PUBLISHED_CURVES:
+            for density in stand_ins(PUBLISHED_CURVES[name], GRID, truth):
+                plot_line(ax, GRID, density, "band", STAND_IN, color=PUBLISHED_COLOR, linewidth=4.0)
         for curve in found[:0:-1]:
             plot_line(ax, GRID, curve.density, "band", "ours, other seeds", linewidth=0.7)
         plot_line(ax, GRID, found[0].density, "model", "ours, first seed")

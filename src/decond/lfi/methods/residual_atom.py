@@ -5,8 +5,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood
-from decond.lfi.methods.residual_mean import GAIN
 from decond.lfi.validity import EventProbability
+from decond.residuals.mean import GAIN
 
 __all__ = ["AtomLikelihood", "atom_at"]
 

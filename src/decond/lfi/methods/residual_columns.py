@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from decond.lfi.methods.residual_mean import GAIN
-from decond.lfi.ridge import KernelFits
 from decond.lfi.summaries import Standardizer
+from decond.residuals.mean import GAIN
+from decond.residuals.ridge import KernelFits
 
 __all__ = ["Columns"]
 

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from decond.lfi.methods.residual_columns import Columns
-from decond.lfi.methods.residual_density import ResidualDensity
-from decond.lfi.methods.residual_mean import GAIN, MeanRegression
-from decond.lfi.ridge import KernelFits
+from decond.residuals.ridge import KernelFits
+from decond.residuals.shifted import EXACT, ShiftedResiduals
 
 __all__ = ["ShiftedLikelihood", "closeness", "likelihood_at"]
 
@@ -45,15 +44,9 @@ GUARD = 12.0
 VARIES = 0.1
 """A column that equals the observed one in more than all but this share of the close simulations is left out."""
 
-SCALE_FLOOR = 0.2
-"""Least scale s(θ), relative to its mean."""
-
 AT_EDGE, EDGE_TOLD = 0.05, 0.05
 """Share of the close simulations that repeat an observed value at the edge of its column, and what such columns tell
 for each simulation beside the others, above which the user is warned."""
-
-EXACT = 1e-6
-"""Noise, relative to the spread of the data, below which a column counts as an exact function of the parameters."""
 
 
 def likelihood_at(
@@ -146,10 +139,7 @@ def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenCol
 
 
 class ShiftedLikelihood:
-    """p(y | θ) = Σ_i w_i(θ) κ_h((y − m(θ)) / s(θ) − u_i), u_i = (x_i − m₋ᵢ(θ_i)) / s₋ᵢ(θ_i).
-
-    m and s are regressions on the parameters; residuals are those of fits that have not seen their own row. A
-    column has a scale s(θ) only if that raises its Gaussian log likelihood by GAIN.
+    """p(y | θ) of one observation y, the density of simulations that are shifted to θ (`residuals.ShiftedResiduals`).
 
     Attributes:
         effective: The effective number of simulations behind it.
@@ -167,34 +157,14 @@ class ShiftedLikelihood:
     ) -> None:
         self.observed, self.log_slope = observed, log_slope
         self._guard: tuple[ShiftedLikelihood, float] | None = None
-        fits = KernelFits(phi, weights)
-        self.mean = MeanRegression(phi, x, weights, fits)
-        share = weights / weights.sum()
-        self.exact = share @ self.mean.residual**2 < EXACT**2 * np.var(x, axis=0)
+        self._residuals = ShiftedResiduals(phi, x, weights)
+        self.exact, self.scaled = self._residuals.exact, self._residuals.scaled
         self.notes = _exact_notes(self.exact)
-        if self.exact.any():
-            noise = EXACT * x.std(axis=0) * np.random.default_rng(0).standard_normal(x.shape)
-            self.mean.residual = np.where(self.exact, noise, self.mean.residual)
-        size = np.abs(self.mean.residual)
-        self._usual = share @ size + 1e-300
-        sizes = fits.fit(size)
-        scale = np.maximum(size - sizes.residual, SCALE_FLOOR * self._usual)
-        self.effective = 1.0 / float(np.sum(share**2))
-        gain = _gaussian_score(self.mean.residual, scale, share) - _gaussian_score(
-            self.mean.residual, np.broadcast_to(self._usual, size.shape), share
-        )
-        self.scaled = self.effective * gain > GAIN
-        self._left_out = x - self.mean.residual, np.where(self.scaled, scale, self._usual)
-        self._x = x
-        residual = self.mean.residual / self._left_out[1]
-        self.density = ResidualDensity(residual, phi, weights, width=1.0 if self.exact.any() else None)
-        self._smooth = self.mean.kernel.joined(sizes, self.mean.smooth, self.scaled)
+        self.effective = weights.sum() ** 2 / float(np.sum(weights**2))
 
     def log_density(self, phi: np.ndarray) -> np.ndarray:
         """Return log p(observed | θ) at working coordinates (q, d)."""
-        mean, scale = self._mean_and_scale(phi)
-        residual = (self.observed - mean) / scale
-        value = self.density.log_density(residual, phi) - np.log(scale).sum(axis=1) + self.log_slope
+        value = self._residuals.log_density(self.observed, phi) + self.log_slope
         if self._guard is not None:
             guard, least = self._guard
             value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
@@ -202,9 +172,7 @@ class ShiftedLikelihood:
 
     def gaussian_log_density(self, phi: np.ndarray) -> np.ndarray:
         """Return the log density of a Gaussian with the same mean and covariance, up to a constant."""
-        mean, scale = self._mean_and_scale(phi)
-        u = self.density.whitened((self.observed - mean) / scale)
-        return -0.5 * np.sum(u**2, axis=1) - np.log(scale).sum(axis=1)
+        return self._residuals.gaussian_log_density(self.observed, phi)
 
     def guard_by(self, other: "ShiftedLikelihood", phi: np.ndarray) -> None:
         """Let another likelihood rule out parameters whose data come nowhere near the observation.
@@ -223,27 +191,15 @@ class ShiftedLikelihood:
         """
         share = weights / weights.sum()
         judged = np.argsort(-weights, kind="stable")[:JUDGED]
-        mean, scale = self._left_out
-        x = self._x
+        x, (mean, scale) = self._residuals.x, self._residuals.left_out
         if columns is not None:
             x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
         missed = (x[judged][:, None, :] - mean) / scale
-        u = self.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
+        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
         log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
         own = log_density[np.arange(len(judged)), judged]
         average = logsumexp(log_density, axis=1, b=share)
         return float(np.average(own - average, weights=weights[judged]))
-
-    def _mean_and_scale(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return m(θ) and s(θ), both (q, s), from one pass over the simulations."""
-        mean = self.mean.linear.predict(phi)
-        scale = np.tile(self._usual, (len(phi), 1))
-        smooth, scaled = self.mean.smooth, self.scaled
-        if smooth.any() or scaled.any():
-            predicted = self._smooth.predict(phi)
-            mean[:, smooth] = predicted[:, : smooth.sum()]
-            scale[:, scaled] = np.maximum(predicted[:, smooth.sum() :], SCALE_FLOOR * self._usual[scaled])
-        return mean, scale
 
 
 def _exact_notes(exact: np.ndarray) -> list[str]:
@@ -312,8 +268,3 @@ def _learned(
     center = share @ estimates
     spread = np.sqrt(share @ (estimates - center) ** 2) + 1e-300
     return (estimates - center) / spread, (fit.predict(observed) - center) / spread
-
-
-def _gaussian_score(residual: np.ndarray, scale: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Return the mean log likelihood of a Gaussian with this scale, its factor fitted, up to a constant."""
-    return -share @ np.log(scale) - 0.5 * np.log(share @ (residual / scale) ** 2 + 1e-300)

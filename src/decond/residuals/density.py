@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from decond.lfi.methods.residual_mean import GAIN
-from decond.lfi.ridge import squared_distances
+from decond.residuals.mean import GAIN
+from decond.residuals.ridge import squared_distances
 
 __all__ = ["ResidualDensity"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from decond.lfi.ridge import KernelFits
+from decond.residuals.ridge import KernelFits
 
 __all__ = ["GAIN", "MeanRegression", "SparseLinear"]
 
