@@ -44,9 +44,10 @@ class TaskTransformedGP(PosteriorRegressor):
         seed: of everything random.
         sampled: for a mediator of numbers and honest error bars, whether each target was measured at one unseen x
             (True) or is a mean over all x that go with its y (False). In the first case its whole distribution tells
-            of f, not only its mean (docs/adr/0012). Models of that have at most ⅔ of the weight, by Bayes' rule; the
+            of f, not only its mean (docs/adr/0012). Models of that have at most ¾ of the weight, by Bayes' rule; the
             rest are models of the mean, with the scatter of f within one y as noise (True) or without it (False);
-            None averages all. Say False where z also depends on the mediator by other ways than x. For labels,
+            None averages all. They also count that x may follow the mediator up to a tenth more or less in the task
+            table. Say False where z also depends on the mediator by other ways than x. For labels,
             whether the rows with a label are only a sample of what its target is the mean of: None averages, with no
             more than a little weight for "no" unless the evidence is for it.
 
