@@ -23,8 +23,11 @@ def seconds(kind: str, cache: str) -> float:
     return time.perf_counter() - start
 
 
-def run(repeats: int = 3) -> dict[str, Any]:
-    """Time both kinds of error bars; the best of some repeats, each first time with an empty folder."""
+def run(repeats: int = 8) -> dict[str, Any]:
+    """Time both kinds of error bars; the best of some repeats, each first time with an empty folder.
+
+    Compiling takes some hundredths of a second, less than single runs differ by: hence the repeats.
+    """
     figures: dict[str, Any] = {"benchmark": "cold start"}
     for kind in ("plain", "honest"):
         first, second = [], []
