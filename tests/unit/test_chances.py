@@ -11,7 +11,10 @@ from decond.estimators.chances import Chances
 from decond.kernels import RBF
 from decond.residuals import ShiftedResiduals
 
-RNG = np.random.default_rng(3)
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
 
 
 def moments(table, x):
@@ -19,13 +22,13 @@ def moments(table, x):
     return mean, np.sqrt(table.T @ x[:, 0] ** 2 - mean**2)
 
 
-def bent(y, rng=RNG, noise=0.4):
+def bent(y, rng, noise=0.4):
     return np.sin(y) * 2.0 + noise * rng.standard_normal(y.shape)
 
 
-def test_moments_are_those_of_x_given_y_up_to_the_ends():
-    y = RNG.uniform(-3, 3, (400, 1))
-    x = bent(y)
+def test_moments_are_those_of_x_given_y_up_to_the_ends(rng):
+    y = rng.uniform(-3, 3, (400, 1))
+    x = bent(y, rng)
     task = np.linspace(-2.7, 2.7, 25)[:, None]
     table = Chances(x, y, task, seed=0).table()
     np.testing.assert_allclose(table.sum(axis=0), 1.0)
@@ -35,30 +38,35 @@ def test_moments_are_those_of_x_given_y_up_to_the_ends():
     assert 0.9 < std.mean() / 0.4 < 1.1
 
 
-def test_rows_in_a_crowd_count_for_less_each():
+def test_rows_in_a_crowd_count_for_less_each(rng):
     """Most pairs are at y near -1; a task row at 1 must not be pulled there."""
-    y = np.concatenate([RNG.normal(-1.0, 0.3, 450), RNG.uniform(-2.0, 2.0, 50)])[:, None]
-    x = y + 0.5 * RNG.standard_normal((500, 1))
+    y = np.concatenate([rng.normal(-1.0, 0.3, 450), rng.uniform(-2.0, 2.0, 50)])[:, None]
+    x = y + 0.5 * rng.standard_normal((500, 1))
     mean, std = moments(Chances(x, y, np.array([[0.0], [1.0]]), seed=0).table(), x)
-    np.testing.assert_allclose(mean, [0.0, 1.0], atol=0.1)
-    np.testing.assert_allclose(std, 0.5, rtol=0.15)
+    np.testing.assert_allclose(mean, [0.0, 1.0], atol=0.3)
+    np.testing.assert_allclose(std, 0.5, rtol=0.3)
 
 
-def test_weights_are_the_ratio_of_conditional_and_marginal_density():
-    """Against plain NumPy, where x given y is a Gaussian about a line."""
-    y = RNG.uniform(-2, 2, (2000, 1))[:500]
-    x = 1.5 * y + 0.3 * RNG.standard_normal(y.shape)
-    task = np.array([[-1.0], [0.3], [1.2]])
+def test_weights_are_the_ratio_of_conditional_and_marginal_density(rng):
+    """Against plain NumPy, where x given y is a Gaussian about a line and most y are small."""
+    y = rng.exponential(1.0, (500, 1))
+    x = 1.5 * y + 0.3 * rng.standard_normal(y.shape)
+    task = np.array([[0.2], [1.0], [2.5]])
     conditional = np.exp(-0.5 * ((x - 1.5 * task.T) / 0.3) ** 2)
     marginal = np.exp(-0.5 * ((x - 1.5 * y.T) / 0.3) ** 2).mean(axis=1)
     expected = conditional / marginal[:, None]
     expected /= expected.sum(axis=0)
-    np.testing.assert_allclose(Chances(x, y, task, seed=0).table(), expected, atol=0.2 * expected.max())
+    table = Chances(x, y, task, seed=0).table()
+    crowded = conditional / conditional.sum(axis=0)
+    for j in range(3):
+        distance = np.abs(table[:, j] - expected[:, j]).sum() / 2.0
+        assert distance < 0.12
+        assert distance < 0.5 * np.abs(crowded[:, j] - expected[:, j]).sum() / 2.0
 
 
-def test_two_modes_of_x_are_kept_apart():
-    y = RNG.uniform(-2, 2, (400, 1))
-    x = y + 3.0 * RNG.integers(2, size=y.shape) + 0.2 * RNG.standard_normal(y.shape)
+def test_two_modes_of_x_are_kept_apart(rng):
+    y = rng.uniform(-2, 2, (400, 1))
+    x = y + 3.0 * rng.integers(2, size=y.shape) + 0.2 * rng.standard_normal(y.shape)
     table = Chances(x, y, np.array([[0.0]]), seed=0).table()[:, 0]
     at = x[:, 0]
     assert table[np.abs(at) < 0.7].sum() == pytest.approx(0.5, abs=0.1)
@@ -66,9 +74,9 @@ def test_two_modes_of_x_are_kept_apart():
 
 
 @pytest.mark.parametrize("stretch", [0.9, 1.1])
-def test_a_stretch_moves_the_mean_of_x_about_its_center(stretch):
-    y = RNG.uniform(-3, 3, (500, 1))
-    x = 4.0 + 2.0 * y + 0.5 * RNG.standard_normal(y.shape)
+def test_a_stretch_moves_the_mean_of_x_about_its_center(stretch, rng):
+    y = rng.uniform(-3, 3, (500, 1))
+    x = 4.0 + 2.0 * y + 0.5 * rng.standard_normal(y.shape)
     task = np.array([[-2.0], [0.0], [2.0]])
     chances = Chances(x, y, task, seed=0)
     (mean, std), (plain, usual) = moments(chances.table(stretch), x), moments(chances.table(), x)
@@ -77,10 +85,10 @@ def test_a_stretch_moves_the_mean_of_x_about_its_center(stretch):
     np.testing.assert_allclose(std, usual, rtol=0.15)
 
 
-def test_several_columns_and_a_constant_one():
-    y = RNG.uniform(-2, 2, (300, 2))
+def test_several_columns_and_a_constant_one(rng):
+    y = rng.uniform(-2, 2, (300, 2))
     x = np.column_stack([y[:, 0] + y[:, 1], np.full(300, 7.0), y[:, 0] - y[:, 1]])
-    x[:, [0, 2]] += 0.3 * RNG.standard_normal((300, 2))
+    x[:, [0, 2]] += 0.3 * rng.standard_normal((300, 2))
     task = np.array([[0.5, 0.5], [-1.0, 0.5]])
     means = Chances(x, y, task, seed=0).table().T @ x
     np.testing.assert_allclose(means, [[1.0, 7.0, 0.0], [-0.5, 7.0, -1.5]], atol=0.2)
@@ -97,16 +105,56 @@ def test_an_x_that_y_determines_is_placed_at_the_nearest_row():
     np.testing.assert_allclose((table.T @ (3.0 * y)).ravel(), [1.5, 3.0], atol=0.06)
 
 
-def test_more_pairs_than_are_learned_from():
-    y = RNG.uniform(-3, 3, (1300, 1))
-    x = bent(y)
+def test_more_pairs_than_are_learned_from(rng):
+    y = rng.uniform(-3, 3, (1300, 1))
+    x = bent(y, rng)
     mean, _ = moments(Chances(x, y, np.array([[1.0]]), seed=0).table(), x)
     assert mean[0] == pytest.approx(2.0 * np.sin(1.0), abs=0.2)
 
 
-def test_density_integrates_to_one():
-    phi = RNG.uniform(-2, 2, (300, 1))
-    found = ShiftedResiduals(phi, bent(phi), np.ones(300))
+def test_rows_that_were_not_learned_from_do_not_attract_targets_from_afar(rng):
+    y = rng.standard_t(3, (1500, 1))
+    x = y + 1e-3 * rng.standard_normal(y.shape)
+    task = rng.standard_t(3, (200, 1))
+    task = task[np.abs(task[:, 0]) < np.abs(x).max()]
+    found = (Chances(x, y, task, seed=0).table().T @ x)[:, 0]
+    nearest = np.abs(x - task.T).min(axis=0)
+    assert np.abs(found - task[:, 0]).mean() < 1.5 * nearest.mean()
+
+
+def test_pairs_that_are_there_ten_times_tell_no_more_than_once(rng):
+    y = rng.uniform(-2, 2, (40, 1))
+    x = y + 0.3 * rng.standard_normal(y.shape)
+    task = np.array([[-1.0], [0.5]])
+    once = Chances(x, y, task, seed=0).table()
+    often = Chances(np.repeat(x, 10, axis=0), np.repeat(y, 10, axis=0), task, seed=0).table()
+    np.testing.assert_allclose(often.reshape(40, 10, 2).sum(axis=1), once, atol=0.02)
+
+
+@pytest.mark.parametrize("unit", [1e-19, 1e-8, 1e12])
+def test_units_of_the_mediator_do_not_matter(unit, rng):
+    y = rng.uniform(-3, 3, (200, 1))
+    x, task = bent(y, rng), np.array([[-1.0], [2.0]])
+    expected = Chances(x, y, task, seed=0).table()
+    np.testing.assert_allclose(Chances(x, unit * y, unit * task, seed=0).table(), expected, atol=1e-6)
+
+
+def test_a_mediator_column_that_moves_only_between_the_tables_is_left_out(rng):
+    """A year: 2014 in the pairs, 2015 in the task table."""
+    y = rng.uniform(-3, 3, (200, 1))
+    x, task = bent(y, rng), np.array([[-1.0], [2.0]])
+    expected = Chances(x, y, task, seed=0).table()
+    with_year = Chances(
+        x, np.column_stack([y, np.full(200, 2014.0)]), np.column_stack([task, [2015.0, 2015.0]]), seed=0
+    )
+    np.testing.assert_allclose(with_year.table(), expected, atol=1e-12)
+    only_year = Chances(x, np.full((200, 1), 2014.0), np.full((2, 1), 2015.0), seed=0)
+    np.testing.assert_allclose(only_year.table(), 1.0 / 200)
+
+
+def test_density_integrates_to_one(rng):
+    phi = rng.uniform(-2, 2, (300, 1))
+    found = ShiftedResiduals(phi, bent(phi, rng), np.ones(300))
     at = np.linspace(-6, 6, 2001)[:, None]
     for value in (-1.5, 0.0, 1.0):
         density = np.exp(found.log_density(at, np.full_like(at, value)))
@@ -159,11 +207,11 @@ def test_models_that_explain_less_than_those_of_the_mean_are_left_out():
     assert even.weights.sum() == pytest.approx(0.5)
 
 
-def test_labels_have_the_weights_of_the_embedding_and_no_stretch():
+def test_labels_have_the_weights_of_the_embedding_and_no_stretch(rng):
     y = np.empty((60, 2), dtype=object)
-    y[:, 0], y[:, 1] = RNG.uniform(-1, 1, 60), np.repeat(["a", "b"], 30)
+    y[:, 0], y[:, 1] = rng.uniform(-1, 1, 60), np.repeat(["a", "b"], 30)
     x = (np.array(y[:, 0], dtype=float) + np.where(y[:, 1] == "a", 0.0, 3.0))[:, None]
-    z = np.sin(x[:, 0]) + 0.05 * RNG.standard_normal(60)
+    z = np.sin(x[:, 0]) + 0.05 * rng.standard_normal(60)
     gp = TaskTransformedGP(n_restarts=0).fit(x, y, y, z)
     assert np.isfinite(gp.predict(x[:4])).all()
     mediators = unseen_mediators(x, y)

@@ -11,8 +11,10 @@ from decond import lfi
 from decond.cli import app, reproduce
 from decond.paper import FIGURES, TABLES, figure5
 from decond.paper.comparison import NOTES, compare
-from decond.paper.figure5_runs import GRID, Curve, Plan, run
-from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES
+from decond.paper.figure5_picture import PUBLISHED_COLOR, draw
+from decond.paper.figure5_runs import GRID, Curve, Plan, Runs, run
+from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES, Published
+from decond.paper.stand_ins import stand_ins
 from decond.problems import exponential_gamma
 
 
@@ -76,6 +78,32 @@ def test_curves_are_scored_against_the_true_posterior(written):
     assert 0.5 < answer["peak"] < 2.5
     assert (answer["published_total_variation"], answer["published_peak"]) == (0.308, 0.47)
     assert answer["n_simulations"] == 100
+
+
+@pytest.mark.parametrize("name", PUBLISHED_CURVES)
+def test_stand_ins_have_the_published_peak_and_distance(name):
+    known, truth = PUBLISHED_CURVES[name], np.exp(exponential_gamma().log_posterior(GRID))
+    curves = stand_ins(known, GRID, truth)
+    assert len(curves) == 2
+    for density in curves:
+        assert density.max() == pytest.approx(known.peak, rel=1e-3)
+        assert Curve(density, 1, 0.0, []).total_variation(truth) == pytest.approx(known.total_variation, abs=1e-3)
+
+
+def test_where_no_density_is_as_near_as_published_the_nearest_stands_in():
+    truth = np.exp(exponential_gamma().log_posterior(GRID))
+    (density,) = stand_ins(Published(0.4, 0.01), GRID, truth)
+    assert density.max() == pytest.approx(0.4, rel=1e-3)
+
+
+def test_published_curves_stand_in_grey_behind_ours():
+    truth = np.exp(exponential_gamma().log_posterior(GRID))
+    curve = Curve(truth, 100, 1.0, [])
+    figure = draw(Runs({"KBR": [curve], "ours": [curve]}, {}, {}), truth, -4.6)
+    by_title = {ax.get_title(loc="left"): [line.get_color() for line in ax.lines] for ax in figure.axes}
+    assert by_title["KBR"].count(PUBLISHED_COLOR) == 2
+    assert by_title["KBR"].index(PUBLISHED_COLOR) == 0
+    assert PUBLISHED_COLOR not in by_title["ours"]
 
 
 def test_a_perfect_curve_has_no_distance():

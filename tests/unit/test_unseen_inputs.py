@@ -318,13 +318,22 @@ def test_one_target_column_is_fitted_as_a_flat_array_is():
     "spoil",
     [
         lambda x, y, yt, z: (np.repeat(x, 2), np.repeat(y, 2), np.repeat(yt, 2), np.repeat(z, 2)),
+        lambda x, y, yt, z: (np.repeat(x[:12], 10), np.repeat(y[:12], 10), yt, z),
         lambda x, y, yt, z: (x, y, yt, np.zeros_like(z)),
         lambda x, y, yt, z: (np.zeros_like(x), y, yt, z),
         lambda x, y, yt, z: (x[:4], y[:4], yt, z),
         lambda x, y, yt, z: (x, y, yt[:4], z[:4]),
         lambda x, y, yt, z: (x * 1e8, y * 1e-8, yt * 1e-8, z * 1e8 + 1e9),
     ],
-    ids=["repeated rows", "constant z", "constant x", "few pairs", "few targets", "other units"],
+    ids=[
+        "repeated rows",
+        "rows repeated often",
+        "constant z",
+        "constant x",
+        "few pairs",
+        "few targets",
+        "other units",
+    ],
 )
 def test_tables_that_hurt(spoil):
     tables = spoil(*two_modes(n=30, m=40))

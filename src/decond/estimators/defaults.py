@@ -14,7 +14,7 @@ from decond.kernels import RBF, Categorical, Linear, Matern32
 from decond.kernels.base import Kernel
 from decond.learning import LogNormal
 
-__all__ = ["KernelChoice", "label_columns", "plain_kernel", "smooth_kernel", "spread"]
+__all__ = ["KernelChoice", "label_columns", "moves", "plain_kernel", "smooth_kernel", "spread"]
 
 SMOOTHNESS = 2.0
 """Lengthscales are expected around this many standard deviations of their column."""
@@ -76,9 +76,12 @@ def numeric_columns(rows: np.ndarray) -> list[int]:
 def spread(rows: np.ndarray, columns: list[int] | None = None) -> np.ndarray:
     """Return the standard deviation of each column; a column that never changes gets one."""
     values = (rows if columns is None else rows[:, columns]).astype(np.float64)
-    deviation = values.std(axis=0)
-    moves = deviation > 1e-12 * np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
-    return np.where(moves, deviation, 1.0)
+    return np.where(moves(values), values.std(axis=0), 1.0)
+
+
+def moves(values: np.ndarray) -> np.ndarray:
+    """Tell which columns of numbers change by more than rounding."""
+    return values.std(axis=0) > 1e-12 * np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
 
 
 def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:

@@ -11,6 +11,7 @@ from decond.estimators.ensemble import shares
 from decond.estimators.groups import SharedGroups, shared_groups
 from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation, Transformation, descriptions
+from decond.estimators.reliability import NEGLIGIBLE
 from decond.estimators.unseen import START_NOISE, UnseenFits, places_of, unseen_fits
 from decond.features.base import as_kernel
 from decond.kernels import Scaled
@@ -46,10 +47,10 @@ class TaskTransformedGP(PosteriorRegressor):
             (True) or is a mean over all x that go with its y (False). In the first case its whole distribution tells
             of f, not only its mean (docs/adr/0012). Models of that have at most ¾ of the weight, by Bayes' rule; the
             rest are models of the mean, with the scatter of f within one y as noise (True) or without it (False);
-            None averages all. They also count that x may follow the mediator up to a tenth more or less in the task
-            table. Say False where z also depends on the mediator by other ways than x. For labels,
-            whether the rows with a label are only a sample of what its target is the mean of: None averages, with no
-            more than a little weight for "no" unless the evidence is for it.
+            None averages all. The models of single measurements, and no others, also count that x may follow the
+            mediator up to a tenth more or less in the task table. Say False where z also depends on the mediator by
+            other ways than x. For labels, whether the rows with a label are only a sample of what its target is the
+            mean of: None averages, with no more than a little weight for "no" unless the evidence is for it.
 
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -168,7 +169,11 @@ class TaskTransformedGP(PosteriorRegressor):
         scattered = weights * [fit.model.observation.sampled for fit, _ in fits]  # as single measurements do
         weights = unseen.probability * scattered / scattered.sum() + (1.0 - unseen.probability) * weights
         weights = np.concatenate([(1.0 - unseen.weights.sum()) * weights, unseen.weights])
-        return self._conclude([*fits, *unseen.fits], z, spent + unseen.evaluations, weights, unseen.story)
+        fits += unseen.fits
+        kept = np.flatnonzero(weights >= NEGLIGIBLE)
+        spent += unseen.evaluations + sum(fit.evaluations for i, (fit, _) in enumerate(fits) if i not in kept)
+        weights = weights[kept] / weights[kept].sum()
+        return self._conclude([fits[i] for i in kept], z, spent, weights, unseen.story)
 
     def _unseen(
         self,

@@ -169,7 +169,7 @@ def _weighted(plain: list[Optima], stretched: list[Optima], rival: float, evalua
     """Return the fits that count with their weights.
 
     Tables, stretches and ends of searches have equal odds beforehand, and among each other the evidence to a small
-    power; against the models of the mean, Bayes' rule.
+    power; the tables that are not stretched have Bayes' rule against the models of the mean.
     """
     logs = np.array([optima.objective for optima in plain])
     probability = float(expit(logsumexp(logs) - np.log(len(logs)) - rival))

@@ -13,7 +13,7 @@ __all__ = ["draw"]
 
 COLUMNS = 3
 PUBLISHED_COLOR = "#D0D0D0"
-STAND_IN = "gamma density with the\npublished peak and distance\n(on either side of the truth)"
+STAND_IN = "gamma density with the\npublished peak and distance\nwithin the panel\n(on either side of the truth)"
 
 HIGHEST = -2.0
 """Upper end of the axis of log θ₁; the prior goes on to 2, and an arrow stands where a bar does so too."""

@@ -15,8 +15,9 @@ LOWEST, HIGHEST = 0.2, 3.3
 def stand_ins(known: Published, grid: np.ndarray, truth: np.ndarray) -> list[np.ndarray]:
     """Return the gamma densities that have the published peak and are as far from the truth as published.
 
-    There may be one on each side of the truth, and the numbers do not tell which it was. Where every density with
-    this peak is farther away, it is the nearest one.
+    Distances are within the grid, as the published ones were read off a panel. There may be one curve on each side of
+    the truth, and the numbers do not tell which it was. Where every density with this peak is farther away, it is
+    the nearest one.
 
     >>> grid = np.linspace(0.0, 3.5, 701)
     >>> truth = gamma.pdf(grid, 17.0, scale=1.0 / 9.890968)
@@ -34,8 +35,8 @@ def stand_ins(known: Published, grid: np.ndarray, truth: np.ndarray) -> list[np.
     nearest = minimize_scalar(excess, bounds=(LOWEST, HIGHEST), method="bounded").x
     if excess(nearest) >= 0.0:
         return [_with_mode(nearest, known.peak, grid)]
-    sides = [end for end in (LOWEST, HIGHEST) if excess(end) > 0.0]
-    return [_with_mode(brentq(excess, *sorted((end, nearest))), known.peak, grid) for end in sides]
+    modes = (brentq(excess, LOWEST, nearest), brentq(excess, nearest, HIGHEST))
+    return [_with_mode(mode, known.peak, grid) for mode in modes]
 
 
 def _with_mode(mode: float, peak: float, grid: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ WIDTHS = (0.05, 0.08, 0.12, 0.18, 0.27, 0.4, 0.55, 0.75)
 """Candidate widths h below 1."""
 
 LOCALITIES = (np.inf, 1.5, 0.75)
-"""Candidate localities ρ, in units of the spread of the parameters that count."""
+"""Candidate localities ρ, in units of the spread of φ."""
 
 LEAST = 1e-3
 """Residuals of less than this share of the largest weight are left out."""
@@ -55,7 +55,7 @@ class ResidualDensity:
             self._choose()
 
     def log_density(self, residual: np.ndarray, phi: np.ndarray) -> np.ndarray:
-        """Return the log density (q,) of residuals (q, s) seen at parameters (q, d)."""
+        """Return the log density (q,) of residuals (q, s) seen at φ, (q, d) or one row for all."""
         u = self.whitened(residual)
         if self.width == 1.0:
             return -0.5 * np.sum(u**2, axis=1) - self._log_volume

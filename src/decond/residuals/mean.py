@@ -1,4 +1,4 @@
-"""Regression of the data on the parameters, rows weighted, with exact leave-one-out residuals."""
+"""Regression of x on φ, rows weighted, with exact leave-one-out residuals."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from decond.residuals.ridge import KernelFits
 __all__ = ["GAIN", "MeanRegression", "SparseLinear"]
 
 GAIN = 5.0
-"""What a richer model has to gain in log likelihood, over all simulations that count, to be preferred."""
+"""What a richer model has to gain in log likelihood, over all rows that count, to be preferred."""
 
 
 class SparseLinear:

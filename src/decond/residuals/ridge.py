@@ -1,4 +1,4 @@
-"""Kernel ridge regression for tables of simulations: one eigendecomposition, every ridge, leave-one-out exact."""
+"""Kernel ridge regression: one eigendecomposition, every ridge, leave-one-out exact."""
 
 from dataclasses import dataclass
 

@@ -52,7 +52,7 @@ class ShiftedResiduals:
         gain = _gaussian_score(residual, scale, share) - _gaussian_score(
             residual, np.broadcast_to(self._usual, size.shape), share
         )
-        self.scaled = gain / float(np.sum(share**2)) > GAIN
+        self.scaled = (gain / float(np.sum(share**2)) > GAIN) & ~self.exact
         self.left_out = x - residual, np.where(self.scaled, scale, self._usual)
         residual = residual / self.left_out[1]
         self.density = ResidualDensity(residual, phi, weights, width=1.0 if self.exact.any() else None)
