@@ -9,6 +9,7 @@ from scipy.stats import norm, qmc
 from decond import kernels
 from decond.estimators import TaskTransformedGP
 from decond.estimators.mediation import RIDGES, SMOOTHNESSES, Mediation, descriptions
+from decond.estimators.unseen import UnseenFits
 from decond.features import Identity, Polynomial
 from decond.learning import (
     ConditionalGrid,
@@ -436,7 +437,11 @@ def test_honest_bands_hold_the_truth_and_the_mean_is_better():
     assert np.mean(inside) > 0.85
 
 
-def test_the_ensemble_averages_both_descriptions_by_their_evidence_and_both_noises_equally():
+@pytest.mark.parametrize("probability", [0.0, 0.6])
+def test_the_ensemble_averages_both_descriptions_by_their_evidence_and_both_noises(probability, monkeypatch):
+    """Noises have equal weight, but for the probability that targets scatter as single measurements do."""
+    none_of_them = UnseenFits([], np.array([]), probability, 0, "")
+    monkeypatch.setattr(TaskTransformedGP, "_unseen", lambda *_: none_of_them)
     x, y, y_task, z = toy_draw(3)
     gp = TaskTransformedGP(n_restarts=0, seed=5).fit(x, y, y_task, z)
     members, models = gp.ensemble_.members, gp.ensemble_.models
@@ -453,8 +458,8 @@ def test_the_ensemble_averages_both_descriptions_by_their_evidence_and_both_nois
         evidences.append(log_evidence(*model, z - z.mean()) + hyper)
         assert model.observation.scale == model.prior.kernel.variance  # C has the variance of f
     shares = np.exp(evidences - np.max(evidences))
-    shares[0::2] /= 2.0 * shares[0::2].sum()
-    shares[1::2] /= 2.0 * shares[1::2].sum()
+    shares[0::2] *= 0.5 * (1.0 - probability) / shares[0::2].sum()
+    shares[1::2] *= 0.5 * (1.0 + probability) / shares[1::2].sum()
     np.testing.assert_allclose([member.center for member in tops], shares, rtol=1e-6)
     for i, top in enumerate(tops):
         assert sum(member.weight for member in members if member.model == i) == pytest.approx(top.center)
@@ -479,7 +484,8 @@ def of_means(model):
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_one_kind_of_noise_can_be_asked_for(sampled):
+def test_one_kind_of_noise_can_be_asked_for(sampled, monkeypatch):
+    monkeypatch.setattr(TaskTransformedGP, "_unseen", lambda *_: None)
     tables = toy_draw(3, 30, 40)
     models, both = (
         [m for m in TaskTransformedGP(n_restarts=0, sampled=kind).fit(*tables).ensemble_.models if of_means(m)]

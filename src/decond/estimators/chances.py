@@ -21,9 +21,9 @@ class Chances:
     >>> rng = np.random.default_rng(0)
     >>> y = rng.standard_normal((300, 1))
     >>> x = y + 0.3 * rng.standard_normal((300, 1))
-    >>> table = Chances(x, y, np.array([[0.0], [1.0]]), seed=0).table()
+    >>> table = Chances(x, y, np.array([[0.5], [1.0]]), seed=0).table()
     >>> (table.T @ x).ravel().round(1)
-    array([0., 1.])
+    array([0.5, 1. ])
     """
 
     def __init__(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, seed: int) -> None:
