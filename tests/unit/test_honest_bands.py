@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm, qmc
 
 from decond import kernels
-from decond.estimators import TaskTransformedGP
+from decond.estimators import TaskTransformedGP, task_transformed
 from decond.estimators.mediation import RIDGES, SMOOTHNESSES, Mediation, descriptions
 from decond.estimators.unseen import UnseenFits
 from decond.features import Identity, Polynomial
@@ -442,6 +442,7 @@ def test_the_ensemble_averages_both_descriptions_by_their_evidence_and_both_nois
     """Noises have equal weight, but for the probability that targets scatter as single measurements do."""
     none_of_them = UnseenFits([], np.array([]), probability, 0, "")
     monkeypatch.setattr(TaskTransformedGP, "_unseen", lambda *_: none_of_them)
+    monkeypatch.setattr(task_transformed, "NEGLIGIBLE", 0.0)  # keep all, to see their weights
     x, y, y_task, z = toy_draw(3)
     gp = TaskTransformedGP(n_restarts=0, seed=5).fit(x, y, y_task, z)
     members, models = gp.ensemble_.members, gp.ensemble_.models
