@@ -4,12 +4,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from decond.estimators.defaults import moves, spread
+from decond.estimators.mediation import MOST_PAIRS
 from decond.residuals import ShiftedResiduals
 
 __all__ = ["Chances"]
-
-MOST_PAIRS = 500
-"""Pairs that p(x | y) is learned from; of more, a random part."""
 
 
 class Chances:

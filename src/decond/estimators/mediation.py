@@ -15,7 +15,7 @@ from decond.kernels.base import Kernel
 from decond.learning.conditional import ConditionalChoice, ConditionalGrid
 from decond.smoother import Smoother
 
-__all__ = ["Mediation", "Transformation", "descriptions"]
+__all__ = ["MOST_PAIRS", "Mediation", "Transformation", "descriptions"]
 
 SMOOTHNESSES = 2.0 ** np.arange(-5.0, 4.0)
 """Lengthscales of the mediator that are tried, relative to the spread of its columns."""
@@ -24,7 +24,7 @@ RIDGES = 10.0 ** np.linspace(-3.0, 1.0, 9)
 """Ridges ρ that are tried: the variance of k(x, ·) given y, relative to that of E[k(x, ·) | y]."""
 
 MOST_PAIRS = 500
-"""Pairs that the choice is made on; of more, a random part."""
+"""Pairs that x given y is learned from; of more, a random part."""
 
 
 class Transformation(NamedTuple):

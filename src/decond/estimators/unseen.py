@@ -31,7 +31,7 @@ STRETCHES = (0.9, 1.1)
 
 EVIDENCE_POWER = 0.25
 """Power of the evidence where these models are compared with each other: it takes p(x | y) for known. Of two mirror
-images that nothing can tell apart one is ahead by 4 to 15 units by chance."""
+images that nothing can tell apart one is ahead by up to 15 units by chance."""
 
 NEGLIGIBLE = 1e-2
 """Models of less weight are left out."""
