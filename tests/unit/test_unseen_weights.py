@@ -28,7 +28,7 @@ def optima(*objectives):
 
 
 def test_ends_at_the_same_rows_count_once_and_others_by_their_evidence_to_a_power():
-    lower = 3.0 - np.log(2.0) / unseen.EVIDENCE_POWER
+    lower = 3.0 - np.log(2.0) / unseen.ENDS_POWER
     found = unseen.distinct([fit_of(1.0), fit_of(3.0), fit_of(3.0, places=1), fit_of(lower, places=2)])
     assert [fit.starts[0] for fit in found.fits] == pytest.approx([3.0, 3.0, lower])
     np.testing.assert_allclose(found.shares, [0.4, 0.4, 0.2])
@@ -38,23 +38,28 @@ def test_ends_at_the_same_rows_count_once_and_others_by_their_evidence_to_a_powe
 
 def test_tables_and_stretches_share_by_their_evidence_to_a_power():
     most = unseen.MOST_WEIGHT
-    even = unseen._weighted([optima(50.0)], [optima(50.0), optima(50.0)], 0.0, 100)
+    even = unseen._weighted([optima(50.0)], [optima(50.0), optima(50.0)], 0.0, 0.4, 100)
     np.testing.assert_allclose(even.weights, most / 3)
     assert even.evaluations == 70
     assert even.probability == pytest.approx(1.0)
-    tilted = unseen._weighted([optima(50.0)], [optima(46.0), optima(54.0)], 0.0, 100).weights
-    np.testing.assert_allclose(tilted[1:] / tilted[0], np.exp(4.0 * unseen.EVIDENCE_POWER * np.array([-1.0, 1.0])))
-    two_ends = unseen._weighted([optima(50.0, 50.0)], [optima(50.0)], 0.0, 100).weights
+    tilted = unseen._weighted([optima(50.0)], [optima(46.0), optima(54.0)], 0.0, 0.4, 100).weights
+    np.testing.assert_allclose(tilted[1:] / tilted[0], np.exp([-1.6, 1.6]))
+    two_ends = unseen._weighted([optima(50.0, 50.0)], [optima(50.0)], 0.0, 0.4, 100).weights
     np.testing.assert_allclose(two_ends, most * np.array([0.25, 0.25, 0.5]))
-    rivals = unseen._weighted([optima(50.0), optima(50.0 + np.log(3.0) / unseen.EVIDENCE_POWER)], [], 0.0, 100)
+    rivals = unseen._weighted([optima(50.0), optima(50.0 + np.log(3.0) / 0.4)], [], 0.0, 0.4, 100)
     np.testing.assert_allclose(rivals.weights, most * np.array([0.25, 0.75]))
 
 
+def test_the_evidence_counts_the_more_the_more_pairs_tell_of_x_given_y():
+    powers = [unseen.tables_power(pairs, 100) for pairs in (10, 100, 10_000)]
+    np.testing.assert_allclose(powers, [1 / 11, 1 / 2, 100 / 101])
+
+
 def test_models_that_explain_less_than_those_of_the_mean_are_left_out():
-    found = unseen._weighted([optima(-20.0)], [optima(-20.0)], 0.0, 100)
+    found = unseen._weighted([optima(-20.0)], [optima(-20.0)], 0.0, 0.4, 100)
     assert len(found.weights) == 0
     assert found.story == ""
-    even = unseen._weighted([optima(0.0)], [], 0.0, 100)
+    even = unseen._weighted([optima(0.0)], [], 0.0, 0.4, 100)
     assert even.probability == pytest.approx(0.5)
     assert even.weights.sum() == pytest.approx(0.5)
 

@@ -14,7 +14,7 @@ from decond.kernels import RBF, Categorical, Linear, Matern32
 from decond.kernels.base import Kernel
 from decond.learning import LogNormal
 
-__all__ = ["KernelChoice", "label_columns", "moves", "plain_kernel", "smooth_kernel", "spread"]
+__all__ = ["KernelChoice", "label_columns", "moves", "plain_kernel", "smooth_kernel", "spread", "with_trend"]
 
 SMOOTHNESS = 2.0
 """Lengthscales are expected around this many standard deviations of their column."""
@@ -85,29 +85,43 @@ def moves(values: np.ndarray) -> np.ndarray:
 
 
 def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:
-    """Return the default covariance of f: smooth variation, plus (if `trend`) a linear one, plus an effect of labels.
+    """Return the default covariance of f: smooth variation, plus an effect of labels, plus (if `trend`) a linear one.
 
-    The smooth part is Matern-3/2 with a lengthscale for each column, log-normal around twice the column's spread;
-    the trend is linear about the column's mean, its variance log-normal too.
+    The smooth part is Matern-3/2 with a lengthscale for each column, log-normal around twice the column's spread.
     """
     numeric, labels = numeric_columns(x), label_columns(x)
-    pick = numeric if labels else None
     parts: list[Kernel] = []
     if numeric:
-        scale = spread(x, numeric)
-        center = x[:, numeric].astype(np.float64).mean(axis=0)
-        parts += [variance * _on(Matern32(SMOOTHNESS * scale), pick)]
-        if trend:
-            parts += [(TREND * variance) * _on(Linear(scale, center), pick)]
+        parts += [variance * _on(Matern32(SMOOTHNESS * spread(x, numeric)), numeric if labels else None)]
     if labels:
         parts += [variance * Categorical().on(labels)]
-    kernel = parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
-    return _described(kernel, parts, variance, bool(numeric), trend)
+    kernel = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    choice = _described(kernel, parts, variance, bool(numeric))
+    return with_trend(choice, x, variance) if trend else choice
 
 
-def _described(kernel: Kernel, parts: list[Kernel], variance: float, smooth: bool, trend: bool) -> KernelChoice:
-    """Return paths, ranges and hyperpriors of a sum of scaled parts, flattened into nested sums by ``+``."""
-    prefixes = _prefixes(len(parts))
+def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelChoice:
+    """Return a choice of named parameters with a linear trend added, about each column's mean.
+
+    Its variance is log-normal around TREND of that of the targets. Labels have no trend.
+    """
+    numeric = numeric_columns(x)
+    if not numeric or choice.free is None:
+        return choice
+    line = Linear(spread(x, numeric), x[:, numeric].astype(np.float64).mean(axis=0))
+    inner, path = choice.under("parts.0."), "parts.1.variance"
+    first, *others = inner.free or ()
+    return inner._replace(
+        kernel=choice.kernel + (TREND * variance) * _on(line, numeric if label_columns(x) else None),
+        bounds={**inner.bounds, path: (VARIANCES[0] * variance, VARIANCES[1] * variance)},
+        hyperpriors={**inner.hyperpriors, path: LogNormal(TREND * variance, 1.5)},
+        free=(first, path, *others),
+    )
+
+
+def _described(kernel: Kernel, parts: list[Kernel], variance: float, smooth: bool) -> KernelChoice:
+    """Return paths, ranges and hyperpriors of one scaled part, or of the sum of two."""
+    prefixes = [""] if len(parts) == 1 else ["parts.0.", "parts.1."]
     within = (VARIANCES[0] * variance, VARIANCES[1] * variance)
     bounds: dict[str, tuple[Any, Any]] = {prefix + "variance": within for prefix in prefixes}
     hyperpriors = {prefixes[0] + "variance": LogNormal(variance, AMPLITUDE_SPREAD)}
@@ -118,18 +132,8 @@ def _described(kernel: Kernel, parts: list[Kernel], variance: float, smooth: boo
         scale = getattr(inner, "kernel", inner).lengthscale / SMOOTHNESS
         bounds[path] = (LENGTHSCALES[0] * scale, LENGTHSCALES[1] * scale)
         hyperpriors[path] = LogNormal(SMOOTHNESS * scale, 1.0)
-        if trend:
-            hyperpriors[prefixes[1] + "variance"] = LogNormal(TREND * variance, 1.5)
         free.append(path)
     return KernelChoice(kernel, prefixes[0] + "variance", bounds, hyperpriors, tuple(free))
-
-
-def _prefixes(count: int) -> list[str]:
-    """Return the paths of the parts of ``a + b + c``, which nests as ``(a + b) + c``."""
-    if count == 1:
-        return [""]
-    first = [f"parts.0.{path}" for path in _prefixes(count - 1)]
-    return [*first, "parts.1."]
 
 
 def plain_kernel(rows: np.ndarray, variance: float, learn_variance: bool = False) -> KernelChoice:

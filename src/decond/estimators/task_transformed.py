@@ -6,7 +6,7 @@ import numpy as np
 
 from decond.checks import as_targets, check_choice
 from decond.estimators.base import Extra, Fit, PosteriorRegressor, deviation_of, free_paths, noise_range
-from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel
+from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel, with_trend
 from decond.estimators.ensemble import shares
 from decond.estimators.groups import SharedGroups, shared_groups
 from decond.estimators.linked import linked_mediators
@@ -163,7 +163,7 @@ class TaskTransformedGP(PosteriorRegressor):
                 else:
                     spent += fit[0].evaluations
         weights = shares([result for result, _ in fits], [*range(len(kinds))] * len(mediators))
-        unseen = self._unseen(fits, weights, mediators, x, z, choice, progress)
+        unseen = self._unseen(fits, weights, mediators, x, z, progress)
         if unseen is None:
             return self._conclude(fits, z, spent, weights)
         scattered = weights * [fit.model.observation.sampled for fit, _ in fits]  # as single measurements do
@@ -182,12 +182,12 @@ class TaskTransformedGP(PosteriorRegressor):
         mediators: list[Mediation],
         x: np.ndarray,
         z: np.ndarray,
-        choice: KernelChoice,
         progress: Any,
     ) -> UnseenFits | None:
         """Return models of targets that were each measured at one unseen x, unless that was said not to be so.
 
-        They begin at the heaviest of the other models. Several target columns would each have places of their own.
+        They begin at the heaviest of the other models. Several target columns would each have places of their own. f
+        has a trend, unless its kernel was given: where it is seen at places, its slope is known well enough.
         """
         said_means = self.sampled is not None and not self.sampled
         if said_means or not self._outcome_needs_only_x or z[0].size > 1:
@@ -196,7 +196,11 @@ class TaskTransformedGP(PosteriorRegressor):
         best = fits[int(np.argmax(weights))][0].model
         posterior = condition(best.prior, best.observation, z)
         noise = START_NOISE * deviation_of(z - z.mean())
-        start = Beginning(best.prior, noise, posterior.mean(x), posterior.variance(x))
+        choice = self._scaled_kernel(x, z)._replace(kernel=best.prior.kernel)
+        if self.kernel_x is None:
+            choice = with_trend(choice, x, deviation_of(z) ** 2)
+        prior, choice = best.prior.replace(kernel=choice.kernel), choice.under("prior.kernel.")
+        start = Beginning(prior, noise, posterior.mean(x), posterior.variance(x))
 
         def variables(model: Model) -> list[Variable]:
             return select(model, free_paths(model, choice, Extra()), (), choice.bounds, choice.hyperpriors)

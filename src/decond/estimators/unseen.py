@@ -29,9 +29,9 @@ MOST_WEIGHT = 3.0 / 4.0
 STRETCHES = (0.9, 1.1)
 """How much more x may follow the mediator in the task table than in the pairs, of another time or place; or less."""
 
-EVIDENCE_POWER = 0.25
-"""Power of the evidence where these models are compared with each other: it takes p(x | y) for known. Of two mirror
-images that nothing can tell apart one is ahead by up to 15 units by chance."""
+ENDS_POWER = 0.25
+"""Power of the evidence where ends of searches are compared: of two mirror images that nothing can tell apart one is
+ahead by up to 15 units by chance."""
 
 NEGLIGIBLE = 1e-2
 """Models of less weight are left out."""
@@ -127,7 +127,19 @@ def unseen_fits(
         distinct([search(moved(fit, x, z, stretch), table) for fit in plain[0].likely()])
         for stretch, table in places.stretched.items()
     ]
-    return _weighted(plain, stretched, rival, sum(spent))
+    return _weighted(plain, stretched, rival, tables_power(*places.tables[0].shape), sum(spent))
+
+
+def tables_power(pairs: int, targets: int) -> float:
+    """Return the power of the evidence where tables of chances are compared.
+
+    The evidence takes p(x | y) for known, so an error in it counts once for every target. From many pairs it is
+    known, and the power is one; from few it is not, and the power is small.
+
+    >>> tables_power(500, 500)
+    0.5
+    """
+    return pairs / (pairs + targets)
 
 
 class Optima(NamedTuple):
@@ -152,7 +164,7 @@ def distinct(found: list[FitResult]) -> Optima:
     for fit in sorted(found, key=_objective, reverse=True):
         if all(_differ(fit, other) for other in kept):
             kept.append(fit)
-    return Optima(kept, softmax(EVIDENCE_POWER * np.array([_objective(fit) for fit in kept])))
+    return Optima(kept, softmax(ENDS_POWER * np.array([_objective(fit) for fit in kept])))
 
 
 def _objective(result: FitResult) -> float:
@@ -165,15 +177,17 @@ def _differ(one: FitResult, other: FitResult) -> bool:
     return bool(distance.mean() > OTHER_PLACES)
 
 
-def _weighted(plain: list[Optima], stretched: list[Optima], rival: float, evaluations: int) -> UnseenFits:
+def _weighted(
+    plain: list[Optima], stretched: list[Optima], rival: float, power: float, evaluations: int
+) -> UnseenFits:
     """Return the fits that count with their weights.
 
-    Tables, stretches and ends of searches have equal odds beforehand, and among each other the evidence to a small
-    power; the tables that are not stretched have Bayes' rule against the models of the mean.
+    Tables, stretched or not, have equal odds beforehand, and among each other the evidence to this power; those that
+    are not stretched have Bayes' rule against the models of the mean.
     """
     logs = np.array([optima.objective for optima in plain])
     probability = float(expit(logsumexp(logs) - np.log(len(logs)) - rival))
-    held = softmax(EVIDENCE_POWER * np.array([optima.objective for optima in [*plain, *stretched]]))
+    held = softmax(power * np.array([optima.objective for optima in [*plain, *stretched]]))
     every = [fit for optima in [*plain, *stretched] for fit in optima.fits]
     shares = np.concatenate([share * optima.shares for share, optima in zip(held, [*plain, *stretched], strict=True)])
     kept = np.flatnonzero(shares >= NEGLIGIBLE) if probability >= NEGLIGIBLE else np.array([], dtype=int)

@@ -1,0 +1,67 @@
+"""Kernels that are chosen from the data: their parts, what is learned of them, and where f has a trend."""
+
+import numpy as np
+import pytest
+
+from decond import TaskTransformedGP, kernels
+from decond.estimators import task_transformed
+from decond.estimators.defaults import TREND, smooth_kernel, with_trend
+from decond.learning import Model, select
+from decond.regression import Direct, FunctionPrior, UnseenInput
+
+NUMBERS = np.array([[0.0, 5.0], [1.0, 3.0], [2.0, 9.0]])
+MIXED = np.array([[0.0, "a"], [1.0, "b"], [2.0, "a"]], dtype=object)
+LABELS = MIXED[:, 1:]
+
+
+@pytest.mark.parametrize("x", [NUMBERS, MIXED, LABELS], ids=["numbers", "numbers and labels", "labels"])
+@pytest.mark.parametrize("trend", [False, True])
+def test_named_parameters_are_those_of_the_kernel(x, trend):
+    choice = smooth_kernel(x, 4.0, trend).under("prior.kernel.")
+    model = Model(FunctionPrior(choice.kernel), Direct(x, noise=0.1))
+    variables = select(model, choice.free, (), choice.bounds, choice.hyperpriors)
+    scales = {path for path in model.values() if path.endswith("variance")}
+    assert scales <= {variable.name for variable in variables}
+    assert choice.amplitude in choice.free
+
+
+def test_a_trend_is_a_line_about_the_mean_with_a_share_of_the_variance():
+    without, trended = smooth_kernel(NUMBERS, 4.0, False), smooth_kernel(NUMBERS, 4.0, True)
+    added = trended.kernel(NUMBERS, NUMBERS) - without.kernel(NUMBERS, NUMBERS)
+    scores = (NUMBERS - NUMBERS.mean(axis=0)) / NUMBERS.std(axis=0)
+    np.testing.assert_allclose(added, TREND * 4.0 * scores @ scores.T, atol=1e-12)
+
+
+def test_labels_have_no_trend():
+    choice = smooth_kernel(LABELS, 4.0, False)
+    assert with_trend(choice, LABELS, 4.0) is choice
+
+
+def has_trend(gp):
+    """Return, for every model of single measurements, whether a straight line is part of its kernel."""
+    return ["Linear" in repr(m.prior.kernel) for m in gp.ensemble_.models if isinstance(m.observation, UnseenInput)]
+
+
+def tables_of(f, rng):
+    y, y_task = rng.uniform(-3, 3, 100), rng.uniform(-3, 3, 150)
+    x, x_task = (rows + 0.5 * rng.standard_normal(len(rows)) for rows in (y, y_task))
+    return x, y, y_task, f(x_task) + 0.1 * rng.standard_normal(150)
+
+
+def test_f_seen_at_unseen_places_goes_on_beyond_them(monkeypatch):
+    tables, beyond = tables_of(lambda x: x, np.random.default_rng(0)), np.array([[-6.0], [6.0]])
+    gp = TaskTransformedGP(n_restarts=0).fit(*tables)
+    assert has_trend(gp)
+    assert all(has_trend(gp))
+    monkeypatch.setattr(task_transformed, "with_trend", lambda choice, x, variance: choice)
+    returning = TaskTransformedGP(n_restarts=0).fit(*tables)
+    assert not any(has_trend(returning))
+    misses = [np.abs(model.predict(beyond) - beyond[:, 0]) for model in (gp, returning)]
+    assert np.all(misses[0] < misses[1])
+
+
+def test_a_given_kernel_is_left_as_it_is():
+    tables = tables_of(lambda x: np.tanh(3.0 * x), np.random.default_rng(1))
+    gp = TaskTransformedGP(kernel_x=kernels.Matern52(2.0), n_restarts=0).fit(*tables)
+    assert has_trend(gp)
+    assert not any(has_trend(gp))
