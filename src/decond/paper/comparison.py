@@ -46,7 +46,7 @@ NOTES = {
         "that is not the one drawn: the drawn true posterior is Gamma(17, rate 9.891), which is a prior Gamma(2, 1) "
         "and 15 draws of mean 0.5927. That is used here. The 100 simulations are other draws than in the paper, and "
         "others with each seed: ours are the mean total variation and the median peak over the seeds. Of the "
-        "published curves only peak and total variation are known, so they are not drawn.",
+        "published curves only peak and total variation are known: the grey ones are gamma densities with both.",
         "Right: published bars are read off the figure. Those of REJ-ABC, MCMC-ABC, SMC-ABC, LFVI and MDN were taken "
         "over from earlier papers: more than 100,000 simulations for the ABC methods, 10,000 for MDN. KBR and KELFI "
         "had 2,500 simulations, DME 2,000. Here every method has 2,000; ours are medians over the seeds.",

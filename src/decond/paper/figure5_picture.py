@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.paper.figure5_runs import GRID, Bar, Curve, Runs
-from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES
+from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES, PUBLISHED_SECOND
 from decond.paper.stand_ins import stand_ins
 from decond.plotting.style import COLORS, plot_line, title_panel
 
@@ -38,8 +38,8 @@ def _draw_densities(part: Any, curves: dict[str, list[Curve]], truth: np.ndarray
     rows = -(-(len(curves) + 1) // COLUMNS)  # one place is left for the legend
     panels = part.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
     for ax, (name, found) in zip(panels, curves.items(), strict=False):
-        if name in PUBLISHED_CURVES:
-            for density in stand_ins(PUBLISHED_CURVES[name], GRID, truth):
+        for known in (shown[name] for shown in (PUBLISHED_CURVES, PUBLISHED_SECOND) if name in shown):
+            for density in stand_ins(known, GRID, truth):
                 plot_line(ax, GRID, density, "band", STAND_IN, color=PUBLISHED_COLOR, linewidth=4.0)
         for curve in found[:0:-1]:
             plot_line(ax, GRID, curve.density, "band", "ours, other seeds", linewidth=0.7)
@@ -63,8 +63,8 @@ def _draw_densities(part: Any, curves: dict[str, list[Curve]], truth: np.ndarray
 
 def _distances(name: str, found: list[Curve], truth: np.ndarray) -> str:
     ours = f"{np.mean([curve.total_variation(truth) for curve in found]):.2f}"
-    known = PUBLISHED_CURVES.get(name)
-    return f"{ours}\npublished {known.total_variation:.2f}" if known else ours
+    known = [shown[name].total_variation for shown in (PUBLISHED_CURVES, PUBLISHED_SECOND) if name in shown]
+    return f"{ours}\npublished {' and '.join(f'{distance:.2f}' for distance in known)}" if known else ours
 
 
 def _draw_intervals(ax: Any, bars: dict[str, list[Bar]], true_log_rate: float) -> None:
