@@ -6,7 +6,7 @@ import pytest
 from decond import TaskTransformedGP, kernels
 from decond.estimators import task_transformed
 from decond.estimators.defaults import TREND, smooth_kernel, with_trend
-from decond.learning import Model, select
+from decond.learning import LogNormal, Model, select
 from decond.regression import Direct, FunctionPrior, UnseenInput
 
 NUMBERS = np.array([[0.0, 5.0], [1.0, 3.0], [2.0, 9.0]])
@@ -22,6 +22,7 @@ def test_named_parameters_are_those_of_the_kernel(x, trend):
     variables = select(model, choice.free, (), choice.bounds, choice.hyperpriors)
     scales = {path for path in model.values() if path.endswith("variance")}
     assert scales <= {variable.name for variable in variables}
+    assert scales <= set(choice.bounds)
     assert choice.amplitude in choice.free
 
 
@@ -30,6 +31,17 @@ def test_a_trend_is_a_line_about_the_mean_with_a_share_of_the_variance():
     added = trended.kernel(NUMBERS, NUMBERS) - without.kernel(NUMBERS, NUMBERS)
     scores = (NUMBERS - NUMBERS.mean(axis=0)) / NUMBERS.std(axis=0)
     np.testing.assert_allclose(added, TREND * 4.0 * scores @ scores.T, atol=1e-12)
+
+    path = "parts.1.variance"
+    assert trended.hyperpriors[path] == LogNormal(TREND * 4.0, 1.5)
+    assert set(trended.hyperpriors) - {path} == {f"parts.0.{name}" for name in without.hyperpriors}
+
+
+def test_a_column_that_never_changes_has_no_trend():
+    x = np.column_stack([NUMBERS[:, 0], np.full(3, 2014.0)])
+    far = np.array([[1.0, 2014.0], [1.0, 9999.0]])
+    (line,) = [part for part in smooth_kernel(x, 4.0, True).kernel.parts if "Linear" in repr(part)]
+    np.testing.assert_allclose(line(far, far), 0.0, atol=1e-12)
 
 
 def test_labels_have_no_trend():
@@ -58,6 +70,15 @@ def test_f_seen_at_unseen_places_goes_on_beyond_them(monkeypatch):
     assert not any(has_trend(returning))
     misses = [np.abs(model.predict(beyond) - beyond[:, 0]) for model in (gp, returning)]
     assert np.all(misses[0] < misses[1])
+
+
+def test_labels_of_x_stand_beside_a_trend_of_its_numbers():
+    x, y, y_task, z = tables_of(lambda x: np.tanh(3.0 * x), np.random.default_rng(1))
+    mixed = np.empty((len(x), 2), dtype=object)
+    mixed[:, 0], mixed[:, 1] = x, np.where(y > 0.0, "high", "low")
+    gp = TaskTransformedGP(n_restarts=0, sampled=True).fit(mixed, y, y_task, z)
+    assert has_trend(gp)
+    assert all(has_trend(gp))
 
 
 def test_a_given_kernel_is_left_as_it_is():

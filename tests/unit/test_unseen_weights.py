@@ -55,6 +55,22 @@ def test_the_evidence_counts_the_more_the_more_pairs_tell_of_x_given_y():
     np.testing.assert_allclose(powers, [1 / 11, 1 / 2, 100 / 101])
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_only_pairs_that_differ_count_as_known(copies, monkeypatch, rng):
+    powers, weighted = [], unseen._weighted
+
+    def seen(plain, stretched, rival, power, evaluations):
+        powers.append(power)
+        return weighted(plain, stretched, rival, power, evaluations)
+
+    monkeypatch.setattr(unseen, "_weighted", seen)
+    y, y_task = rng.uniform(-2, 2, 30), rng.uniform(-2, 2, 45)
+    x, x_task = (rows + 0.3 * rng.standard_normal(len(rows)) for rows in (y, y_task))
+    z = np.sin(2.0 * x_task) + 0.1 * rng.standard_normal(45)
+    TaskTransformedGP(n_restarts=0).fit(np.tile(x, copies), np.tile(y, copies), y_task, z)
+    assert powers == [30 / 75]
+
+
 def test_models_that_explain_less_than_those_of_the_mean_are_left_out():
     found = unseen._weighted([optima(-20.0)], [optima(-20.0)], 0.0, 0.4, 100)
     assert len(found.weights) == 0

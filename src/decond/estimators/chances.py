@@ -31,6 +31,8 @@ class Chances:
         self._x = x[:, moves(x)]
         self._center = self._x.mean(axis=0)
         self._residuals: ShiftedResiduals | None = None
+        self.pairs = len(x)
+        """How many pairs it was learned from."""
         if self._x.shape[1] and used.any():
             self._learn(pairs, np.random.default_rng(seed))
 
@@ -40,6 +42,7 @@ class Chances:
         rows, index, counts = np.unique(joint, axis=0, return_inverse=True, return_counts=True)
         chosen = np.sort(rng.permutation(len(rows))[:MOST_PAIRS])
         y, x = np.split(rows[chosen], [pairs.shape[1]], axis=1)
+        self.pairs = len(chosen)
         self._residuals = ShiftedResiduals(y, x, counts[chosen].astype(float))
         self._marginal = logsumexp(self._log_densities(y, 1.0), axis=1, b=counts[chosen])
         others = ~np.isin(index.ravel(), chosen)  # their own y counts too, or they would look improbable

@@ -103,16 +103,17 @@ def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:
 def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelChoice:
     """Return a choice of named parameters with a linear trend added, about each column's mean.
 
-    Its variance is log-normal around TREND of that of the targets. Labels have no trend.
+    Its variance is log-normal around TREND of that of the targets. Labels have no trend, nor columns that never
+    change, of which no data tell the slope; and a kernel that was given, with nothing named, is left as it is.
     """
-    numeric = numeric_columns(x)
-    if not numeric or choice.free is None:
+    columns = [j for j in numeric_columns(x) if moves(x[:, [j]].astype(np.float64)).all()]
+    if not columns or choice.free is None:
         return choice
-    line = Linear(spread(x, numeric), x[:, numeric].astype(np.float64).mean(axis=0))
+    line = Linear(spread(x, columns), x[:, columns].astype(np.float64).mean(axis=0))
     inner, path = choice.under("parts.0."), "parts.1.variance"
-    first, *others = inner.free or ()
+    first, *others = inner.free or ()  # variances stand before lengthscales
     return inner._replace(
-        kernel=choice.kernel + (TREND * variance) * _on(line, numeric if label_columns(x) else None),
+        kernel=choice.kernel + (TREND * variance) * _on(line, columns if len(columns) < x.shape[1] else None),
         bounds={**inner.bounds, path: (VARIANCES[0] * variance, VARIANCES[1] * variance)},
         hyperpriors={**inner.hyperpriors, path: LogNormal(TREND * variance, 1.5)},
         free=(first, path, *others),

@@ -197,8 +197,7 @@ class TaskTransformedGP(PosteriorRegressor):
         posterior = condition(best.prior, best.observation, z)
         noise = START_NOISE * deviation_of(z - z.mean())
         choice = self._scaled_kernel(x, z)._replace(kernel=best.prior.kernel)
-        if self.kernel_x is None:
-            choice = with_trend(choice, x, deviation_of(z) ** 2)
+        choice = with_trend(choice, x, deviation_of(z) ** 2)
         prior, choice = best.prior.replace(kernel=choice.kernel), choice.under("prior.kernel.")
         start = Beginning(prior, noise, posterior.mean(x), posterior.variance(x))
 

@@ -75,19 +75,23 @@ def moved(found: FitResult, x: np.ndarray, z: np.ndarray, stretch: float) -> Beg
 
 
 class Places(NamedTuple):
-    """How probable every row of x is for each target, (n, m): one table or rivals, and those of other stretches."""
+    """How probable every row of x is for each target, (n, m): one table or rivals, and those of other stretches.
+
+    `pairs` is the number of pairs from which they were learned.
+    """
 
     tables: list[np.ndarray]
     stretched: dict[float, np.ndarray]
+    pairs: int
 
 
 def places_of(mediators: Sequence[Mediation], kernel_x: Kernel, x: np.ndarray, seed: int) -> Places:
     """Return the probabilities from shifted residuals where all columns are numbers, else those of the embedding."""
     y, y_task = mediators[0].pairs, mediators[0].task
     if x.dtype.kind != "f" or label_columns(y):
-        return Places([mediator.probabilities(kernel_x, x) for mediator in mediators], {})
+        return Places([mediator.probabilities(kernel_x, x) for mediator in mediators], {}, len(x))
     chances = Chances(x, y, y_task, seed)
-    return Places([chances.table()], {stretch: chances.table(stretch) for stretch in STRETCHES})
+    return Places([chances.table()], {stretch: chances.table(stretch) for stretch in STRETCHES}, chances.pairs)
 
 
 def unseen_fits(
@@ -127,14 +131,14 @@ def unseen_fits(
         distinct([search(moved(fit, x, z, stretch), table) for fit in plain[0].likely()])
         for stretch, table in places.stretched.items()
     ]
-    return _weighted(plain, stretched, rival, tables_power(*places.tables[0].shape), sum(spent))
+    return _weighted(plain, stretched, rival, tables_power(places.pairs, len(z)), sum(spent))
 
 
 def tables_power(pairs: int, targets: int) -> float:
     """Return the power of the evidence where tables of chances are compared.
 
-    The evidence takes p(x | y) for known, so an error in it counts once for every target. From many pairs it is
-    known, and the power is one; from few it is not, and the power is small.
+    The evidence takes p(x | y) for known, so an error in it counts once for every target. With this power what it
+    says grows as 1 / (1/pairs + 1/targets): with the smaller of two samples.
 
     >>> tables_power(500, 500)
     0.5
