@@ -23,6 +23,7 @@ from benchmarks import (
     sbi_tasks,
     sparse,
     task_features,
+    two_samples,
 )
 
 RUNS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -40,6 +41,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "out_of_core": out_of_core.run,
     "task_features": task_features.run,
     "mean_embedding": mean_embedding.run,
+    "two_samples": two_samples.run,
     "dual_embedding": dual_embedding.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
@@ -48,6 +50,7 @@ PLOTS: dict[str, Callable[[Any], Any]] = {
     "sparse": sparse.plot,
     "inference_speed": inference_speed.plot,
     "mean_embedding": mean_embedding.plot,
+    "two_samples": two_samples.plot,
     "dual_embedding": dual_embedding.plot,
 }
 """Pictures of results, for those that have one."""

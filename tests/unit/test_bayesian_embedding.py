@@ -151,6 +151,26 @@ def test_in_its_own_space_an_average_errs_less_the_longer_the_lengthscale():
     assert np.all(np.diff(found) < 0.0)
 
 
+def told_apart(gram, n, rng):
+    """Tell whether the MMD of the first n rows and the others is among the largest 5 % of 199 permutations."""
+    sides = np.where(np.arange(len(gram)) < n, -1.0, 1.0)
+    permuted = rng.permuted(np.tile(sides, (199, 1)), axis=1)
+    return np.mean(((permuted @ gram) * permuted).sum(axis=1) >= sides @ gram @ sides) < 0.05
+
+
+def test_learned_lengthscales_tell_narrow_from_wider_modes_where_the_median_heuristic_does_not():
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng([seed, 7])
+        x = np.concatenate([two_modes(200, [seed, 8]), two_modes(200, [seed, 9])])
+        x[200:] += 0.34 * rng.standard_normal((200, 1))  # deviation 0.45 instead of 0.3
+        scales = BayesianMeanEmbedding().fit(x).kernel_.lengthscale, kernels.median_heuristic(x)
+        found.append([told_apart(kernels.RBF(scale).gram(x, x), 200, rng) for scale in scales])
+    learned, median = np.sum(found, axis=0)
+    assert learned >= 6
+    assert median <= 2
+
+
 def test_bands_cover_the_true_embedding():
     inside, grid = [], np.linspace(-3.5, 3.5, 141)[:, None]
     for seed in range(30):
