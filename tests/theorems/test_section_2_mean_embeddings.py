@@ -34,8 +34,10 @@ def test_section_2_gram_matrix(kernel, oracle, sample):
 def test_section_2_gram_matrix_is_the_inner_product_of_features(sample):
     phi = features.Polynomial(degree=3, offset=0.5)
     expected = oracle_kernels.polynomial_features(sample.x, 3, 0.5)
-    np.testing.assert_allclose(phi(sample.x) @ phi(sample.x).T, expected.T @ expected, rtol=1e-12)
-    np.testing.assert_allclose(phi.kernel(variance=1.7)(sample.x, sample.x), 1.7 * expected.T @ expected, rtol=1e-12)
+    np.testing.assert_allclose(phi(sample.x) @ phi(sample.x).T, expected.T @ expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        phi.kernel(variance=1.7)(sample.x, sample.x), 1.7 * expected.T @ expected, rtol=1e-12, atol=1e-12
+    )
 
 
 def test_section_2_empirical_mean_embedding(sample):

@@ -160,15 +160,15 @@ def told_apart(gram, n, rng):
 
 def test_learned_lengthscales_tell_narrow_from_wider_modes_where_the_median_heuristic_does_not():
     found = []
-    for seed in range(10):
+    for seed in range(20):
         rng = np.random.default_rng([seed, 7])
         x = np.concatenate([two_modes(200, [seed, 8]), two_modes(200, [seed, 9])])
         x[200:] += 0.34 * rng.standard_normal((200, 1))  # deviation 0.45 instead of 0.3
         scales = BayesianMeanEmbedding().fit(x).kernel_.lengthscale, kernels.median_heuristic(x)
         found.append([told_apart(kernels.RBF(scale).gram(x, x), 200, rng) for scale in scales])
     learned, median = np.sum(found, axis=0)
-    assert learned >= 6
-    assert median <= 2
+    assert learned >= 10
+    assert median <= 4
 
 
 def test_bands_cover_the_true_embedding():

@@ -124,8 +124,8 @@ def test_statistics_add_up_in_any_order():
     for order in itertools.permutations(parts):
         merged = sum(order, Statistics.zero(6, 2))
         assert merged.count == 30
-        np.testing.assert_allclose(merged.gram, whole.gram, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(merged.cross, whole.cross, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(merged.gram, whole.gram, rtol=1e-12, atol=1e-12)  # terms cancel, up to 15
+        np.testing.assert_allclose(merged.cross, whole.cross, rtol=1e-12, atol=1e-12)
         assert merged.unresolved == pytest.approx(whole.unresolved, rel=1e-12)
         assert model.condition(merged).log_evidence == pytest.approx(model.condition(whole).log_evidence, rel=1e-12)
     with pytest.raises(ValueError, match=r"6 inducing points and 2 target\(s\) cannot be added to those of 6 and 1"):
