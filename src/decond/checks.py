@@ -345,6 +345,16 @@ def column_names(rows: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def check_column_names(rows: Any, known: list[str] | None) -> None:
+    """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order."""
+    names = column_names(rows)
+    if names is not None and known is not None and names != known:
+        raise ValueError(
+            f"x has the columns {names}, but the model was fitted on {known}; feature names should match those that "
+            "were passed during fit, in the same order."
+        )
+
+
 def value_names(row: Any) -> list[str] | None:
     """Return the names of the values of one point: of a dict, a Series or a frame; None if they have none.
 
@@ -396,7 +406,9 @@ def warn(message: str, category: type[Warning]) -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         level += 1
-        if frame.f_globals.get("__name__", "").partition(".")[0] == "decond":
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        decorates_ours = package == "contextlib" and outermost == level - 1
+        if package == "decond" or decorates_ours:
             outermost = level
         frame = frame.f_back
     warnings.warn(message, category, stacklevel=outermost + 1)

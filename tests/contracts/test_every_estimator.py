@@ -300,7 +300,7 @@ def test_units_of_x_and_of_the_mediator_do_not_matter(name, data, model):
 
 
 SHAPES = {
-    "two rows": lambda: tables(2, 2),
+    "two rows": lambda: changed(tables(2, 2), y_task=tables(2, 2).y),
     "many pairs": lambda: tables(60, 4),
     "many task rows": lambda: tables(5, 60),
     "repeated rows": lambda: repeated(tables(8, 7), 3),

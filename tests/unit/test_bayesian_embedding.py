@@ -1,6 +1,7 @@
 """The Gaussian process on an embedding: its posterior, bands, and the lengthscales that it learns."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracle_kernels import rbf
 from scipy.stats import multivariate_normal
@@ -270,7 +271,10 @@ def test_embedding_has_weights_on_points_near_the_posterior_mean():
 
 def test_weights_with_many_columns_agree_at_the_points_and_not_between():
     rng = np.random.default_rng(14)
-    model = BayesianMeanEmbedding().fit(rng.standard_normal((200, 8)))
+    with pytest.warns(
+        UserWarning, match="80% or more of the average feature is the row's own: 200 rows of 8 columns"
+    ):
+        model = BayesianMeanEmbedding().fit(rng.standard_normal((200, 8)))
     embedding, fresh = model.embedding(), rng.standard_normal((200, 8))
     (mean, std), between = model.predict(model.points_, return_std=True), model.predict(fresh, return_std=True)
     assert np.abs(embedding(model.points_) - mean).max() < 0.05 * std.min()
@@ -326,6 +330,15 @@ def test_wrong_rows_are_refused(options, rows, words):
 def test_equal_rows_are_fine_where_nothing_is_learned():
     model = BayesianMeanEmbedding(kernels.RBF(1.0), objective=None).fit([[1.0], [1.0], [1.0]])
     np.testing.assert_allclose(model.predict([[1.0], [2.0]])[0], 1.0, rtol=1e-6)
+
+
+def test_columns_of_frames_are_known_by_their_names():
+    rng = np.random.default_rng(16)
+    frame = pd.DataFrame({"a": rng.normal(0.0, 1.0, 30), "b": rng.normal(5.0, 0.1, 30)})
+    model = BayesianMeanEmbedding().fit(frame)
+    np.testing.assert_array_equal(model.predict(frame), model.predict(frame.to_numpy()))
+    with pytest.raises(ValueError, match=r"x has the columns \['b', 'a'\], but the model was fitted on \['a', 'b'\]"):
+        model.predict(frame[["b", "a"]])
 
 
 def test_queries_are_checked():

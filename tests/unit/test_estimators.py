@@ -10,6 +10,7 @@ from decond import DeconditionalMeanOperator, features, kernels
 from decond.estimators import (
     AggregateGP,
     DirectGP,
+    DualEmbedding,
     ImputeGP,
     InstrumentalVariablesGP,
     TaskTransformedGP,
@@ -205,6 +206,17 @@ def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
         np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-9)
         np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-9)
     assert found.offset_ == expected.offset_
+
+
+@pytest.mark.parametrize("model", [ImputeGP(n_restarts=0), DualEmbedding()], ids=["ImputeGP", "DualEmbedding"])
+def test_mediators_of_numbers_that_do_not_meet_are_warned_of_at_the_line_that_called_fit(model):
+    y = np.linspace(950.0, 1050.0, len(X))
+    told = r"100% of the task rows lie outside.*y_task goes from 9.6e\+04 to 1.04e\+05, and y from 950 to 1050.*units"
+    with pytest.warns(UserWarning, match=told) as caught:
+        model.fit(X, y, 100.0 * np.linspace(960.0, 1040.0, len(Z)), Z)
+    assert __file__ in {
+        str(warning.filename) for warning in caught if "task rows lie outside" in str(warning.message)
+    }
 
 
 def test_tables_without_a_common_label_are_refused():

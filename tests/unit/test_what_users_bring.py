@@ -171,6 +171,8 @@ def test_fourier_features_need_a_fixed_seed_and_differentiable_frequencies():
 def test_embeddings_of_different_kernels_are_not_compared():
     with pytest.raises(ValueError, match=r"RBF\(lengthscale=1.0\), the other RBF\(lengthscale=5.0\)"):
         MeanEmbedding(RBF, [0.0]).mmd(MeanEmbedding(kernels.RBF(5.0), [0.0]))
+    with pytest.raises(TypeError, match=r"the other embedding is a list; give a MeanEmbedding"):
+        MeanEmbedding(RBF, [0.0]).mmd([0.0])
 
 
 def test_a_users_own_jit_in_32_bits_does_not_break_later_gradients():

@@ -5,7 +5,17 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh
 
-from decond.checks import as_count, as_generator, as_number, as_rows, check_choice, frozen, warn
+from decond.checks import (
+    as_count,
+    as_generator,
+    as_number,
+    as_rows,
+    check_choice,
+    check_column_names,
+    column_names,
+    frozen,
+    warn,
+)
 from decond.embeddings.conditional import fitted, query_rows
 from decond.embeddings.embedding_prior import EmbeddingPrior
 from decond.embeddings.mean import MeanEmbedding
@@ -35,6 +45,9 @@ SMALLEST_PRIOR = 1e-150
 LARGEST_AMPLITUDE = 3.0
 """Prior deviation at the center of ν above which a narrow ν is warned of; embeddings are at most one."""
 
+MOST_OWN = 0.5
+"""Share of a row's own feature in the average there, in the middle of the rows, above which it is warned."""
+
 EQUAL_WEIGHTS = 1e-2
 """How much weights on points are held to equal ones; otherwise those of wide kernels are large, of either sign."""
 
@@ -49,7 +62,8 @@ class BayesianMeanEmbedding:
 
     Shrinking gains little, and with many columns it harms: over 20 samples of 300 rows of a standard normal, the
     error at fresh rows relative to μ is 0.06 with one column, as of the plain average (`MeanEmbedding`), 0.17 against
-    0.18 with four, and 0.58 against 0.30 with eight, where bands are too wide (benchmark `mean_embedding`).
+    0.18 with four, and 0.58 against 0.30 with eight, where bands are too wide and `fit` warns (benchmark
+    `mean_embedding`).
 
     To test whether two samples differ, fit on the rows of both together, so that a permutation test stays exact (up
     to `max_points` rows), and give `kernel_` to both embeddings of `MeanEmbedding.mmd`. Between samples of mixtures
@@ -113,6 +127,7 @@ class BayesianMeanEmbedding:
                 f"spread has {np.size(self.spread)} values but x has {rows.shape[1]} column(s). Give one for all "
                 "columns, or one for each."
             )
+        self._names = column_names(x)
         rng = as_generator(self.seed)
         some = rng.choice(len(rows), self.max_points, replace=False) if len(rows) > self.max_points else ...
         self.points_: np.ndarray = frozen(rows[some])
@@ -126,7 +141,9 @@ class BayesianMeanEmbedding:
 
     def predict(self, q: Any, return_std: bool = False) -> Any:
         """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there."""
-        rows = query_rows(fitted(self, "kernel_"), q, "q", self.points_)
+        kernel = fitted(self, "kernel_")
+        check_column_names(q, self._names)
+        rows = query_rows(kernel, q, "q", self.points_)
         cross = self._prior.covariance(rows, self.points_)
         mean = cross @ self.weights_
         if not return_std:
@@ -216,6 +233,7 @@ class BayesianMeanEmbedding:
         self._prior = EmbeddingPrior(self.kernel_.lengthscale, self.spread, rows.mean(axis=0))
         observed, self._sampling = _moments(self.kernel_, self.points_, rows)
         self.noise_ = max(float(np.sqrt(self._n * np.diagonal(self._sampling).mean())), SMALLEST_NOISE)
+        _warn_of_lonely_rows(observed, *rows.shape)
         self._covariance = self._prior.covariance(self.points_, self.points_)
         values, self._vectors = eigh(self._covariance)
         values = np.maximum(values, 0.0)
@@ -234,6 +252,21 @@ class BayesianMeanEmbedding:
             )
         self._variances = self.amplitude_**2 * values + self.noise_**2 / self._n
         self.weights_: np.ndarray = frozen(self.amplitude_**2 * (self._vectors @ (rotated / self._variances)))
+
+
+def _warn_of_lonely_rows(average: np.ndarray, n: int, d: int) -> None:
+    """Warn if the average feature at most rows is mainly the row's own, 1/n: what is then observed is far above μ.
+
+    Of a handful of rows each has a large share in any case.
+    """
+    own = float(np.median(1.0 / (n * average)))
+    if own > max(MOST_OWN, 2.0 / n):
+        warn(
+            f"at half of the rows {own:.0%} or more of the average feature is the row's own: {n} rows of {d} columns "
+            "are few for this kernel. The posterior mean is then worse than the plain average, and weights on points "
+            "sum to less than one. Use MeanEmbedding(kernel_, x), or give fewer columns or more rows.",
+            UserWarning,
+        )
 
 
 def _moments(kernel: RBF, points: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -104,6 +104,11 @@ class MeanEmbedding:
         return EmbeddingDisplay.from_embedding(self, samples, columns=columns, ax=ax)
 
     def _check_same_space(self, other: "MeanEmbedding") -> None:
+        if not isinstance(other, MeanEmbedding):
+            raise TypeError(
+                f"the other embedding is a {type(other).__name__}; give a MeanEmbedding: of rows x it is "
+                "MeanEmbedding(kernel, x), and of a BayesianMeanEmbedding embedding()."
+            )
         if self.points.shape[1] != other.points.shape[1]:
             raise ValueError(
                 f"the points have {self.points.shape[1]} columns here but {other.points.shape[1]} there; embeddings "

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_rows, check_choice, column_names
+from decond.checks import as_number, as_rows, check_choice, check_column_names, column_names
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
 from decond.estimators.ensemble import Ensemble, averaged, single
 from decond.estimators.reliability import NEGLIGIBLE, are_samples, doubted, probability_of_complete, story
@@ -48,12 +48,8 @@ class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
     def _known_columns(self, x: Any) -> np.ndarray:
         """Return x as rows with the columns that the model was fitted on."""
         check_is_fitted(self)
-        names, known = column_names(x), getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and names != list(known):
-            raise ValueError(
-                f"x has the columns {names}, but the model was fitted on {list(known)}; feature names should "
-                "match those that were passed during fit, in the same order."
-            )
+        known = getattr(self, "feature_names_in_", None)
+        check_column_names(x, None if known is None else list(known))
         rows = as_rows(x, "x", labels=True)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(

@@ -4,12 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_rows, check_same_length, column_names
+from decond.checks import as_rows, check_same_length, column_names, warn
 from decond.estimators.defaults import label_columns
 
 __all__ = ["linked_mediators", "mediator_of_numbers"]
 
 NAMES = ("x", "y", "y_task")
+
+LEAST_INSIDE = 0.5
+"""Share of the task rows below which it is warned of those whose mediator lies outside the range of the pairs."""
 
 
 def linked_mediators(
@@ -17,12 +20,13 @@ def linked_mediators(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mediator of pairs and of task rows; raise unless they can be compared and tell something.
 
-    Messages call the tables by `names`.
+    Numbers that hardly overlap are warned of. Messages call the tables by `names`.
     """
     _check_same_names(y, y_task, names)
     pairs, task = as_rows(y, names[1], labels=True), as_rows(y_task, names[2], labels=True)
     _check_tables(x, pairs, task, names)
     _check_labels_meet(pairs, task, names)
+    _warn_of_ranges_apart(pairs, task, names)
     return pairs, task
 
 
@@ -76,4 +80,19 @@ def _check_labels_meet(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]
             raise ValueError(
                 f"{names[1]} and {names[2]} have no label in common ({ours}… in {names[1]}; {theirs}… in "
                 f"{names[2]}). Check spelling, upper and lower case, and blanks."
+            )
+
+
+def _warn_of_ranges_apart(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]) -> None:
+    """Warn if most task rows have a mediator that lies outside the range of the pairs, in a column of numbers."""
+    for j in sorted({*range(y.shape[1])} - {*label_columns(y)}):
+        ours, theirs = y[:, j].astype(float), y_task[:, j].astype(float)
+        inside = np.mean((theirs >= ours.min()) & (theirs <= ours.max()))
+        if inside < LEAST_INSIDE:
+            column = f"column {j} of " if y.shape[1] > 1 else ""
+            warn(
+                f"{1.0 - inside:.0%} of the task rows lie outside what the pairs tell of: {column}{names[2]} goes "
+                f"from {theirs.min():.4g} to {theirs.max():.4g}, and {names[1]} from {ours.min():.4g} to "
+                f"{ours.max():.4g}. Little is learned from such rows. Check that both are in the same units.",
+                UserWarning,
             )
