@@ -61,10 +61,8 @@ class Comparison:
 
     def plot(self, ax: Any = None, seconds: bool = True) -> ComparisonDisplay:
         """Draw what each method found, how well, and (unless told not to) in how many seconds; return the display."""
-        if seconds:
-            return self.display.plot(ax)
-        panels = [panel for panel in self.display.panels if panel.name != "seconds"]
-        return ComparisonDisplay(self.display.labels, panels).plot(ax)
+        panels = [panel for panel in self.display.panels if seconds or panel.name != "seconds"]
+        return ComparisonDisplay(self.display.labels, panels, self.display.total).plot(ax)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that the tables hold as plain data; what is not a number is None.

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from decond.cli import app
+from decond.cli.console import console
 from decond.cli.problem_file import BUILT_IN, Task, read_task
 from decond.lfi.compared import chosen_methods
 from decond.plotting.figures import is_drawn_here
@@ -26,6 +27,15 @@ def whole(theta, rng):
 
 def mean(waits):
     return [waits.mean()]
+
+def counts(theta, rng):
+    return rng.poisson(theta[0], (4, 2))
+
+def column_means(counts):
+    return counts.mean(axis=0)
+
+def several(theta, rng):
+    return theta + rng.standard_normal(len(theta))
 """
 
 WAITS = """
@@ -63,6 +73,9 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "tables.toml").write_text(TABLES)
     (tmp_path / "prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n')
     (tmp_path / "seen.csv").write_text("mean,std\n0.59,0.6\n")
+    (tmp_path / "empty.csv").write_text("day,wind,power\n")
+    (tmp_path / "named.csv").write_text("day,power\nmonday,1\ntuesday,2\n")
+    (tmp_path / "mixed.csv").write_text("day,power\n0,1\n1x,2\n")
     rng = np.random.default_rng(0)
     wind, day = rng.uniform(0, 10, 60), np.repeat(np.arange(20), 3)
     hours = pd.DataFrame({"day": day, "wind": wind})
@@ -127,6 +140,69 @@ def test_raw_data_sets_in_a_file(folder):
         'methods = ["k2abc"]\nprior = "prior.toml"\n'
     )
     assert json.loads(compare("raw.toml", "--json").stdout)["methods"]["k2abc"]["simulations"] == 40
+
+
+RAW = """
+[problem]
+simulator = "short_rests:{simulator}"
+summarize = "short_rests:{summarize}"
+observed = {observed}
+simulations = 40
+methods = ["rejection"]
+prior = "prior.toml"
+"""
+COUNTS = [[1, 1], [2, 1], [3, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_raw_data_in_rows_and_columns_of_a_file(folder, header):
+    pd.DataFrame(COUNTS, columns=["left", "right"]).to_csv("raw.csv", index=False, header=header)
+    (folder / "raw.toml").write_text(RAW.format(simulator="counts", summarize="column_means", observed='"raw.csv"'))
+    assert read_task("raw.toml").arguments["observed"].tolist() == COUNTS
+    assert ("raw.csv has no header" in compare("raw.toml").stdout) == (not header)
+
+
+@pytest.mark.parametrize("content", ["wait\n0.5\n0.25\n", "0.5\n0.25\n", "0.5,0.25\n", "first,second\n0.5,0.25\n"])
+def test_one_row_or_column_of_raw_data_is_a_list(folder, content):
+    (folder / "raw.csv").write_text(content)
+    (folder / "raw.toml").write_text(RAW.format(simulator="whole", summarize="mean", observed='"raw.csv"'))
+    assert read_task("raw.toml").arguments["observed"].tolist() == [0.5, 0.25]
+
+
+def test_raw_data_in_nested_lists(folder):
+    (folder / "raw.toml").write_text(RAW.format(simulator="counts", summarize="column_means", observed=COUNTS))
+    assert json.loads(compare("raw.toml", "--json").stdout)["methods"]["rejection"]["simulations"] == 40
+
+
+SIX = """
+[problem]
+simulator = "short_rests:several"
+observed = [0, 0, 0, 0, 0, 0]
+simulations = 60
+methods = ["rejection", "smc"]
+"""
+
+
+@pytest.mark.parametrize("columns", [80, 20])
+def test_nothing_is_cut_where_the_terminal_is_narrow(folder, monkeypatch, columns):
+    priors = "".join(f'[prior.speed{j}]\ndistribution = "norm"\n' for j in range(6))
+    (folder / "six.toml").write_text(SIX + priors)
+    monkeypatch.setattr(console, "_width", columns)  # it keeps the COLUMNS of when it was made
+    shown = compare("six.toml").stdout
+    tables = shown[: shown.rindex("┘")]
+    assert "…" not in tables
+    assert max(map(len, tables.splitlines())) <= max(columns, 30)  # a method beside a verdict has no room in 20
+    found = pd.read_csv("decond-compare/compare.csv", index_col="method")
+    for method in ("rejection", "smc"):
+        for number in found.loc[method, [f"speed{j} width" for j in range(6)]]:
+            assert f" {number:.3g} " in tables
+        assert f"│ {method} " in tables
+    assert all(f"speed{j}" in tables for j in range(6))
+
+
+def test_a_wide_terminal_gets_one_table(folder, monkeypatch):
+    monkeypatch.setattr(console, "_width", 150)
+    assert compare("waits.toml").stdout.count("┏") == 1
 
 
 def test_two_tables_in_a_file(folder):
@@ -207,6 +283,28 @@ WRONG = {
     "truth without the target": (
         f'{TABLES}truth = "hours.csv"\n',
         ("hours.csv has no column 'power'", "columns of x"),
+    ),
+    "nested lists without summarize": (
+        changed(WAITS, "[0.59, 0.6]", "[[0.59], [0.6]]"),
+        ("observed is [[0.59], [0.6]]", "need summarize"),
+    ),
+    "rows of raw data of different lengths": (
+        RAW.format(simulator="counts", summarize="column_means", observed=[[1, 2], [3]]),
+        ("observed is [[1, 2], [3]]", "rows of the same length"),
+    ),
+    "no raw data": (
+        RAW.format(simulator="counts", summarize="column_means", observed='"empty.csv"'),
+        ("empty.csv has no rows",),
+    ),
+    "no pairs": (changed(TABLES, "hours.csv", "empty.csv"), ("empty.csv has no rows",)),
+    "no truth": (f'{TABLES}truth = "empty.csv"\n', ("empty.csv has no rows",)),
+    "labels in one table": (
+        changed(changed(TABLES, "labels = true\n", ""), "days.csv", "named.csv"),
+        ("text in named.csv", "say labels = true in wrong.toml if the numbers are names"),
+    ),
+    "labels among numbers": (
+        changed(changed(TABLES, "labels = true\n", ""), "days.csv", "mixed.csv"),
+        ("line 3 has '1x'", "say labels = true in wrong.toml."),
     ),
     "unknown problem in a file": ('problem = "wnid"\n', ("there is no problem 'wnid'; did you mean 'wind'?",)),
 }

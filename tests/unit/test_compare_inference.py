@@ -263,6 +263,16 @@ def test_calibration_is_judged_where_the_truth_is_unknown():
     assert [ax.get_xlabel() for ax in found.plot().axes_] == ["mean", HELD_OUT, "seconds"]
 
 
+def test_a_picture_says_how_many_parameters_it_leaves_out():
+    names = [f"p{j}" for j in range(6)]
+    prior = lfi.Prior(dict.fromkeys(names, stats.norm()))
+    few = lfi.compare(simulator, prior, np.zeros(6), ["rejection"], 60, true_parameters=np.zeros(6))
+    axes = few.plot(seconds=False).axes_
+    assert [ax.get_xlabel() for ax in axes] == [*names[:4], HELD_OUT]
+    assert axes[0].get_title("left") == "first 4 of 6 parameters: 95 % intervals, line: true value"
+    assert compared(["rejection"], n=60).plot().ax_.get_title("left") == "95 % intervals, band: exact"
+
+
 def test_files_hold_the_table_and_the_picture(tmp_path):
     found = compared(["rejection", "<b>kabc"][:1], n=60)
     csv, numbers, picture = found.write(tmp_path / "new" / "folder")
@@ -333,6 +343,15 @@ def test_all_methods_are_every_name_of_infer_and_the_other_loss():
     assert names.index("lfvi_hinge") == names.index("lfvi") + 1
     assert (built("lfvi", 3).loss, built("lfvi_hinge", 3).loss) == ("log", "hinge")
     assert built("lfvi_hinge", 3).seed == 3
+
+
+def test_methods_without_labels_are_called_by_their_settings():
+    found = compared([lfi.RejectionABC(), lfi.RejectionABC(quantile=0.2), "rejection"], n=60)
+    assert set(found.frame.index) == set(found.found) == {"RejectionABC()", "RejectionABC(quantile=0.2)", "rejection"}
+    assert found.best in found.found
+    assert set(found.as_dict()["methods"]) == set(found.found)
+    with pytest.raises(ValueError, match=r"methods has 2 that are called RejectionABC\(\); give a mapping"):
+        compared([lfi.RejectionABC(), lfi.RejectionABC()], n=60)
 
 
 def test_methods_that_are_given_stay_as_they_were():

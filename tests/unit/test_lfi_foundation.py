@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from decond.lfi import Method, Posterior, PosteriorWarning, Prior, Simulations
-from decond.lfi.inference import round_sizes
+from decond.lfi import SMCABC, Method, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi.inference import METHODS, method_named, round_sizes
 from decond.lfi.posterior import reflected_density
 from decond.lfi.prior_file import read_prior
 from decond.lfi.simulate import simulate
@@ -358,6 +358,29 @@ class Nearest(Method):
     def _posterior(self, observed):
         near = np.argsort(((self.x_ - observed) ** 2).sum(axis=1))[:10]
         return Posterior(self.prior_, lambda n, rng: self.theta_[rng.choice(near, n)])
+
+
+class Elsewhere(Nearest):
+    """A stub method that keeps a setting under another name."""
+
+    def __init__(self, count=10):
+        super().__init__()
+        self.n = count
+
+
+class TestMethodRepr:
+    @pytest.mark.parametrize("name", METHODS)
+    def test_defaults_are_left_out(self, name):
+        assert repr(method_named(name)) == f"{METHODS[name]}()"
+        assert repr(method_named(name, seed=3)) == f"{METHODS[name]}(seed=3)"
+
+    def test_settings_are_in_the_order_of_the_constructor(self):
+        method = SMCABC(simulate, 500, seed=3, time_limit=9.0)
+        assert repr(method) == "SMCABC(simulator=simulate, n_simulations=500, time_limit=9.0, seed=3)"
+
+    def test_settings_kept_elsewhere_leave_the_name(self):
+        assert repr(Nearest("none")) == "Nearest(summary='none')"
+        assert repr(Elsewhere(3)) == "Elsewhere"
 
 
 class TestMethodDoor:

@@ -8,7 +8,9 @@ import pytest
 from scipy import optimize, stats
 
 from decond import lfi, problems
+from decond.lfi.neural import ratio as ratio_module
 from decond.lfi.neural.ratio import fit_ratio
+from decond.lfi.neural.training import train
 from decond.lfi.neural.variational import BoxedGaussian, fit_gaussian, lower_bound
 
 NOISE = 0.5
@@ -233,6 +235,29 @@ def test_draws_stay_inside_the_support_and_seeds_repeat_them():
     assert not np.array_equal(first, drawn(5))
 
 
+@pytest.mark.parametrize("simulator", [None, noisy])
+def test_time_that_runs_out_is_noted(simulator):
+    method = lfi.LFVI(simulator, 200, batched=True, time_limit=0.0)
+    posterior = quietly(method, pilot(100), PRIOR, [0.5])
+    assert any("training ran out of time after 0 steps; raise time_limit" in note for note in posterior.notes)
+    ended = any("time ran out after 0 of 100 simulations" in note for note in posterior.notes)
+    assert ended == (simulator is not None)
+    assert np.isfinite(posterior.samples).all()
+
+
+def test_each_training_has_all_the_time(monkeypatch):
+    """Also the last one, after simulations that have used up theirs: the posterior rests on it."""
+    given = []
+
+    def recorded(*args, seconds, **options):
+        given.append(seconds)
+        return train(*args, seconds=seconds, **options)
+
+    monkeypatch.setattr(ratio_module, "train", recorded)
+    quietly(lfi.LFVI(noisy, 200, batched=True, rounds=1, steps=1, time_limit=9.0), pilot(100), PRIOR, [0.5])
+    assert given == [9.0, 9.0]
+
+
 def test_what_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="loss is 'square'; choose"):
         lfi.LFVI(loss="square").fit(pilot(50), PRIOR)
@@ -240,7 +265,7 @@ def test_what_is_refused(monkeypatch):
         lfi.LFVI(noisy, 50).fit(pilot(50), PRIOR)
     method = lfi.LFVI(noisy, 80, batched=True, rounds=1, steps=1)
     assert np.isfinite(quietly(method, pilot(50), PRIOR, [0.5]).samples).all()  # half of one step is one
-    with pytest.raises(ValueError, match="rounds is -1"):
+    with pytest.raises(ValueError, match="rounds is -1; give a whole number of rounds, or 0"):
         lfi.LFVI(rounds=-1).fit(pilot(50), PRIOR)
     monkeypatch.setitem(sys.modules, "equinox", None)  # as if it were not installed
     with pytest.raises(ImportError) as error:

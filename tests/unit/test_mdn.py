@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from decond import lfi, problems
 from decond.cli import app
-from decond.lfi.methods.mdn import _round_sizes
+from decond.lfi.methods.mdn import _empty_notes, _round_sizes
 from decond.lfi.neural import mixture as mixtures
 from decond.lfi.neural.cut_mixture import CutMixture
 from decond.lfi.neural.extra import require
@@ -99,6 +99,26 @@ def test_only_the_empty_direction_is_repaired():
     result, _ = mixture.corrected(flat, LogQuadratic(np.eye(2), np.array([0.0, 2.0])), 2.0 * np.eye(2))
     np.testing.assert_allclose(result.precisions[0], np.diag([mixtures.LEAST_INFORMATION / 4.0, 8.0]), atol=1e-12)
     np.testing.assert_allclose(result.means[0], [1.0, 7.0 / 8.0])
+
+
+def test_a_repair_keeps_what_the_other_components_and_directions_tell():
+    """The prior is correlated: its root and the transpose of it differ."""
+    root = np.linalg.cholesky(np.array([[2.0, 0.6], [0.6, 1.0]]))
+    flat, proposal = LogQuadratic(np.zeros((2, 2)), np.zeros(2)), LogQuadratic(np.eye(2), np.zeros(2))
+    told = np.array([[4.0, 1.0], [1.0, 3.0]])  # by the good component, of mean (1, 20)
+    direction = np.linalg.solve(root.T, [0.6, 0.8])  # in units of the prior, the bad one tells only this
+    empty = root @ [0.8, -0.6]
+    bad = 5.0 * np.outer(direction, direction) + np.eye(2) - 0.1 * np.linalg.inv(root @ root.T)
+    means = np.array([[1.0, 20.0], [1.0, 2.0]])
+    mixture = GaussianMixture(np.log([0.5, 0.5]), means, np.stack([told + np.eye(2), bad]))
+    result, repaired = mixture.corrected(flat, proposal, root)
+    np.testing.assert_array_equal(repaired, [False, True])
+    np.testing.assert_allclose(result.precisions[0], told, atol=1e-12)
+    np.testing.assert_allclose(result.means[0], np.linalg.solve(told, (told + np.eye(2)) @ means[0]), rtol=1e-12)
+    along = root @ [0.6, 0.8]
+    assert along @ result.precisions[1] @ along == pytest.approx(4.9)
+    assert direction @ result.means[1] == pytest.approx(along @ bad @ means[1] / 4.9)
+    assert empty @ result.precisions[1] @ empty == pytest.approx(mixtures.LEAST_INFORMATION)
 
 
 @pytest.mark.parametrize(
@@ -335,6 +355,31 @@ def test_failures_are_part_of_the_likelihood():
     assert method.n_failed_ > 0
 
 
+def test_a_component_that_is_repaired_does_not_move_the_others():
+    """One of three components is repaired and left out; the others once went to b = 3.8 then, without a note."""
+    prior = lfi.Prior({"a": stats.uniform(0.0, 1.0), "b": stats.gamma(2.0)})
+
+    def simulator(theta, rng):
+        return theta + np.array([0.05, 0.3]) * rng.standard_normal(2)
+
+    posterior = quietly(lambda: lfi.infer(simulator, prior, [0.98, 0.2], 400, method=lfi.MDN()))
+    assert posterior.mean()[0] == pytest.approx(0.95, abs=0.03)
+    assert posterior.mean()[1] < 1.1  # exact: 0.43, standard deviation 0.21; those of the prior: 2.0 and 1.41
+    assert posterior.std()[1] < 1.0
+
+
+def test_components_as_wide_as_the_prior_are_noted():
+    covariance = np.array([[2.0, 0.6], [0.6, 1.0]])
+    root, prior = np.linalg.cholesky(covariance), LogQuadratic.gaussian(np.zeros(2), covariance)
+    direction = np.linalg.solve(root.T, [0.6, 0.8])
+    one_way = prior.precision + 50.0 * np.outer(direction, direction)  # adds nothing across it
+    precisions = np.stack([one_way, one_way + 0.05 * prior.precision, one_way + 0.5 * prior.precision])
+    mixture = GaussianMixture(np.log([0.2, 0.1, 0.7]), np.zeros((3, 2)), precisions)
+    [note] = _empty_notes(mixture, prior, root)
+    assert "no more than the proposal told (30% of the mixture): it is about as wide as the prior" in note
+    assert _empty_notes(mixture.taken(np.array([False, False, True])), prior, root) == []
+
+
 # ---- the interface ---------------------------------------------------------------------------------------------
 
 
@@ -393,7 +438,8 @@ def test_the_networks_of_rounds_take_half_as_many_steps(monkeypatch):
     [
         ({"components": 0}, "components is 0"),
         ({"steps": 0}, "steps is 0"),
-        ({"rounds": -1}, "rounds is -1"),
+        ({"rounds": -1}, "rounds is -1; give a whole number of rounds, or 0"),
+        ({"rounds": 1.5}, "rounds is 1.5; give a whole number"),
         ({"hidden": (0,)}, "hidden is 0"),
         ({"hidden": 10.0}, "hidden is 10.0"),
         ({"time_limit": -1.0}, "time_limit is -1.0"),

@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from decond.tables import TableError, check_output, match_groups, match_mediators, read_table, write_table
+from decond.tables.files import read_rows
 
 
 @pytest.fixture
@@ -353,10 +354,30 @@ def test_labels_among_text_stay_as_they_are(table):
     assert found.labels(["u"])["u"].tolist() == ["01", "1", "1_0", "x"]
 
 
+def test_a_first_line_of_numbers_may_be_a_row(tmp_path):
+    path = tmp_path / "raw.csv"
+    for content, rows in (
+        ("1,1\n2,1\n", [[1, 1], [2, 1]]),
+        ("a,b\n2,1\n", [[2, 1]]),
+        ("1.5;2\n2;1\n", [[1.5, 2], [2, 1]]),
+        ("sep=;\n1,5;2\n2;1\n", [[1.5, 2], [2, 1]]),
+        ("7\n8\n", [[7], [8]]),
+    ):
+        path.write_text(content)
+        found = read_rows(path)
+        assert found.numbers(list(found.frame)).to_numpy().tolist() == rows
+    path.write_text("nan,1\n2,3\n")
+    found = read_rows(path)
+    with pytest.raises(TableError, match=r"raw\.csv has 1 empty cell\(s\), the first in line 1"):
+        found.numbers(list(found.frame))
+
+
 def test_a_slip_does_not_turn_numbers_into_labels(table):
     pairs, task = table("u\n1\n2x\n", "p.csv"), table("u\n1\n2\n", "q.csv")
     with pytest.raises(TableError, match=r"'u' of p\.csv should hold numbers, but line 3 has '2x'.*say --labels"):
         match_mediators(pairs, task, ["u"])
+    with pytest.raises(TableError, match=r"If these are labels, say labels = true\.$"):
+        match_mediators(pairs, task, ["u"], say_labels="labels = true")
     found = match_mediators(pairs, task, ["u"], labels=True)
     assert found.used.tolist() == found.used_task.tolist() == [True, False]
 

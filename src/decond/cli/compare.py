@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from decond.cli.console import console, errors, say_json, wrong_input
 from decond.cli.options import AsJson, Folder, number
@@ -23,6 +22,7 @@ from decond.cli.outputs import (
 )
 from decond.cli.problem_file import BUILT_IN, read_task
 from decond.cli.reporting import stdout_for_json
+from decond.cli.wide_tables import Column, fitting_tables
 
 if TYPE_CHECKING:
     from decond.cli.problem_file import Task
@@ -32,6 +32,9 @@ __all__ = ["command"]
 
 HIDDEN = (" low", " median", " high")
 """Ends of columns that are in the files only."""
+
+WIDTH = " width"
+"""End of columns of which there is one a parameter."""
 
 TOO_LARGE = "Give fewer rows, or ask for fewer --simulations."
 
@@ -132,8 +135,9 @@ FILES: dict[str, Callable[[Path], bool]] = {
 
 
 def _say(name: str, found: "Comparison", notes: list[str]) -> None:
-    """Print the table, what holds for all of it, and what is to be known of single methods."""
-    console.print(_as_table(name, found))
+    """Print the table or tables, what holds for all of it, and what is to be known of single methods."""
+    for table in _tables(name, found):
+        console.print(table, crop=False)
     for note in notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     for method, note in found.frame["notes"].items():
@@ -141,15 +145,15 @@ def _say(name: str, found: "Comparison", notes: list[str]) -> None:
             errors.print(f"{method}: {note}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def _as_table(name: str, found: "Comparison") -> Table:
-    columns = [column for column in found.frame.columns if column != "notes" and not column.endswith(HIDDEN)]
-    table = Table(title=name)
-    table.add_column("method")
-    for column in columns:
-        table.add_column(Text(column), justify="right")
-    for method, row in found.frame[columns].iterrows():
-        table.add_row(Text(str(method)), *(_cell(value) for value in row))
-    return table
+def _tables(name: str, found: "Comparison") -> list[Table]:
+    """Return the table, in parts where the terminal has no room for all of it: widths of parameters come last."""
+    shown = [column for column in found.frame.columns if column != "notes" and not column.endswith(HIDDEN)]
+    methods = Column("method", [str(method) for method in found.frame.index])
+    columns = [
+        Column(column, [_cell(value) for value in found.frame[column]], below=column.endswith(WIDTH))
+        for column in shown
+    ]
+    return fitting_tables(name, methods, columns, console.width)
 
 
 def _cell(value: Any) -> str:

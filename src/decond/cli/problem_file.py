@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from decond.cli.jobs import LEAST
 from decond.tables import TableError, match_mediators, read_table
 from decond.tables.columns import as_name
 
@@ -37,7 +40,7 @@ TABLES = ("latent_function", "wind")
 BUILT_IN = (*SIMULATORS, *TABLES)
 """Problems that come with decond."""
 
-WHOLE, SEVERAL, TEXT, TEXTS, NAMES, FLAG, TRUTHS = (
+WHOLE, SEVERAL, TEXT, TEXTS, NAMES, FLAG, TRUTHS, OBSERVED, RAW = (
     "a whole number of at least 1",
     "how many seeds, or a list of different whole numbers",
     "text",
@@ -45,13 +48,15 @@ WHOLE, SEVERAL, TEXT, TEXTS, NAMES, FLAG, TRUTHS = (
     'a list of names, or "all"',
     "true or false",
     "a table of numbers, such as {rate = 2.0}",
+    "a file, or a list of numbers; raw data in rows need summarize, a function that makes summaries",
+    "a file, or a list of numbers, or a list of rows of the same length",
 )
 COMMON = {"methods": NAMES, "seeds": SEVERAL}
 OF_SIMULATOR = {
     **COMMON,
     "simulator": TEXT,
     "prior": TEXT,
-    "observed": "a file, or a list of numbers",
+    "observed": OBSERVED,
     "summarize": TEXT,
     "batched": FLAG,
     "simulations": WHOLE,
@@ -59,6 +64,7 @@ OF_SIMULATOR = {
     "reference": TEXT,
     "truth": TRUTHS,
 }
+OF_RAW_SIMULATOR = {**OF_SIMULATOR, "observed": RAW}
 OF_TABLES = {
     **COMMON,
     "pairs": TEXT,
@@ -173,7 +179,8 @@ class _Reader:
         if "pairs" in self.settings or "task" in self.settings:
             self._check(OF_TABLES, ("pairs", "task", "x", "mediator", "target"), TABLES_EXAMPLE)
             return self._of_tables()
-        self._check(OF_SIMULATOR, ("simulator", "observed"), EXAMPLE)
+        known = OF_RAW_SIMULATOR if "summarize" in self.settings else OF_SIMULATOR
+        self._check(known, ("simulator", "observed"), EXAMPLE)
         return self._of_simulator()
 
     def _check(self, known: Mapping[str, str], needed: tuple[str, ...], example: str) -> None:
@@ -199,7 +206,7 @@ class _Reader:
         return self.path.parent / str(self.settings[key])
 
     def _of_simulator(self) -> Task:
-        from decond.cli.simulators import read_observation, simulator_named
+        from decond.cli.simulators import read_observation, read_raw_data, simulator_named
 
         folder = str(self.path.parent.resolve())
         if folder not in sys.path:
@@ -212,7 +219,7 @@ class _Reader:
         observed = self.settings["observed"]
         if isinstance(observed, str):
             read = [*read, self._file("observed")]
-            observed, notes = read_observation(read[-1])
+            observed, notes = (read_raw_data if "summarize" in self.settings else read_observation)(read[-1])
         if "reference" in self.settings:
             read = [*read, self._file("reference")]
             arguments["reference"] = read_table(read[-1]).numbers(list(prior.names)).to_numpy()
@@ -253,7 +260,10 @@ class _Reader:
         pairs, task = (read_table(path) for path in files)
         pairs.check_columns([*x, *mediator], task)
         task.check_columns([*mediator, target], pairs)
-        found = match_mediators(pairs, task, mediator, self.settings.get("labels", False))
+        for table in (pairs, task):
+            table.check_length(LEAST, "a comparison")
+        labels = self.settings.get("labels", False)
+        found = match_mediators(pairs, task, mediator, labels, f"labels = true in {self.path}")
         notes = [*pairs.notes, *task.notes, *found.notes]
         options = self._options()
         if "methods" in options:
@@ -278,6 +288,7 @@ def _truth(path: Path, x: list[str], target: str) -> tuple[Any, Any]:
         table.check_columns([*x, target])
     except TableError as error:
         raise TableError(f"{error} The truth is a table with the columns of x and with {target!r}.") from None
+    table.check_length(1, "the truth")
     return table.numbers(x), table.numbers([target])[target].to_numpy()
 
 
@@ -294,8 +305,17 @@ def _fits(value: Any, kind: str) -> bool:
         NAMES: lambda: texts or value == "all",
         FLAG: lambda: isinstance(value, bool),
         TRUTHS: lambda: isinstance(value, dict) and all(map(_is_number, value.values())),
+        OBSERVED: lambda: isinstance(value, str) or numbers,
+        RAW: lambda: isinstance(value, str) or _is_array(value),
     }
-    return fits[kind]() if kind in fits else isinstance(value, str) or numbers
+    return fits[kind]()
+
+
+def _is_array(value: Any) -> bool:
+    """Tell whether a value is a list of numbers, or of such lists that have the same lengths."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(map(_is_number, value)) or (all(map(_is_array, value)) and len(set(map(np.shape, value))) == 1)
 
 
 def _is_number(value: Any) -> bool:
@@ -325,8 +345,6 @@ def _built_in(name: str, options: dict[str, Any]) -> Task:
 
 def _latent_function() -> dict[str, Any]:
     """Return the paper's toy; its function is looked at between -6 and 6, also where there are no pairs."""
-    import numpy as np
-
     from decond.problems import latent_function
 
     p, grid = latent_function(), np.linspace(-6.0, 6.0, 241)[:, None]

@@ -1,4 +1,4 @@
-"""A simulator and an observation, as commands name them: module:function, and a table with one row."""
+"""A simulator and an observation, as commands name them: module:function, and a table with one row or raw data."""
 
 import difflib
 import importlib
@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from decond.tables import read_table
+import numpy as np
 
-__all__ = ["read_observation", "simulator_named"]
+from decond.tables import read_table
+from decond.tables.files import read_rows
+
+__all__ = ["read_observation", "read_raw_data", "simulator_named"]
 
 
 def simulator_named(name: str) -> Callable[..., Any]:
@@ -54,3 +57,11 @@ def read_observation(path: Path) -> tuple[dict[str, float], tuple[str, ...]]:
     if len(rows) != 1:
         raise ValueError(f"{path} has {len(rows)} rows; an observation is one row of summaries under a header.")
     return dict(zip(names, rows[0].tolist(), strict=True)), table.notes
+
+
+def read_raw_data(path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return numbers as rows and columns, or as a list where there is one row or column, and notes on their table."""
+    table = read_rows(path)
+    table.check_length(1, "an observation")
+    rows = table.numbers([str(name) for name in table.frame.columns]).to_numpy()
+    return rows.ravel() if 1 in rows.shape else rows, table.notes

@@ -251,7 +251,8 @@ def _concluded(tables: Tables, known: Truth | None, judged: HeldOut | None, runs
     measure = measured[0] if measured else ""
     frame = averaged(table, measure)
     ordered = {label: found[label] for label in frame.index if label in found}
-    display = ComparisonDisplay(list(frame.index), _panels(tables, known, ordered, frame, measured))
+    panels = _panels(tables, known, ordered, frame, measured)
+    display = ComparisonDisplay(list(frame.index), panels, tables.x.shape[1])
     notes = [f"{len(tables.x)} pairs and {len(tables.z)} task rows."]
     if judged is not None:
         notes.append(

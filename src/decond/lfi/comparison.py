@@ -43,7 +43,7 @@ def compare(
     simulator: Any,
     prior: Prior | None = None,
     observed: Any = None,
-    methods: str | Sequence[str] | Mapping[str, str | Method] = "all",
+    methods: str | Sequence[str | Method] | Mapping[str, str | Method] = "all",
     n_simulations: int = 1000,
     *,
     seeds: int | Sequence[int] = 1,
@@ -76,7 +76,7 @@ def compare(
         simulator: As `lfi.infer` takes it; or a problem such as `problems.exponential_gamma()`, which has everything.
         prior: The prior.
         observed: The observation; with `summarize` as the simulator returns it.
-        methods: "all", names (see `lfi.METHODS`; also "lfvi_hinge"), or a mapping from labels to names or methods.
+        methods: "all", names (see `lfi.METHODS`; also "lfvi_hinge") and methods, or a mapping from labels to them.
         n_simulations: How many simulations each method may use, all counted.
         seeds: Of simulations and methods: how many, or which. The table holds means over them.
         rounds: For methods that simulate in rounds.
@@ -101,7 +101,7 @@ def compare(
     ('residual', ['total variation', 'mean low'])
     """
     given = given_problem(simulator, prior, observed, reference, true_parameters, batched, summarize)
-    chosen = chosen_methods(methods)
+    chosen = _by_text(chosen_methods(methods))
     given = given.checked(raw=any(map(takes_raw, chosen.values())))
     budget = checked_budget(n_simulations, given.prior)
     rounds, chosen_seeds = as_count(rounds, "rounds"), checked_seeds(seeds)
@@ -116,6 +116,18 @@ def compare(
                 show(label, len(runs))
                 runs.append(_run(label, method, shared, rounds, judge, first=seed == chosen_seeds[0]))
     return _concluded(given, judge, runs, budget)
+
+
+def _by_text(chosen: Mapping[Any, str | Method]) -> dict[str, str | Method]:
+    """Return methods by the text of their labels: a method without a label has its settings for one."""
+    labels = [str(label) for label in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"methods has {labels.count(label)} that are called {label}; give a mapping with a label for each, "
+                "for example {'first': lfi.RejectionABC(), 'second': lfi.RejectionABC(quantile=0.2)}."
+            )
+    return dict(zip(labels, chosen.values(), strict=True))
 
 
 # ---- running -------------------------------------------------------------------------------------------------
@@ -254,7 +266,7 @@ def _concluded(given: Given, judge: Judge, runs: list[Run], budget: int) -> Comp
     table = table[["method", "seed", *(name for name in judge.columns if name in table), "notes"]]
     frame = averaged(table, judge.measure)
     notes = [f"Each method had {budget} simulations at most.", *judge.notes]
-    display = ComparisonDisplay(list(frame.index), _panels(frame, judge, given.prior))
+    display = ComparisonDisplay(list(frame.index), _panels(frame, judge, given.prior), given.prior.dim)
     ordered = {label: found[label] for label in frame.index if label in found}
     return Comparison(given.name, frame, table, display, judge.measure, ordered, errors, notes)
 

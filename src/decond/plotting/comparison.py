@@ -21,6 +21,9 @@ STYLES = ("-", "--", ":")
 WIDE, NARROW = 4.2, 2.3
 """Inches across of a panel with lines or intervals, and of one with values."""
 
+ROOM = 0.26
+"""Share of a panel at its right that is kept for the values of its dots."""
+
 FEW = 2
 """Panels of intervals that are drawn wide; more of them share the room."""
 
@@ -36,7 +39,7 @@ class Rows(NamedTuple):
     name: str
     values: Mapping[str, Any]
     ideal: float | None = None
-    """Where a line is drawn: the truth, or the best value there can be."""
+    """Where a line is drawn: the truth of intervals, or the best that a value can be, which is then said above."""
     band: tuple[float, float] | None = None
     """A range behind the rows, such as the exact interval."""
     log: bool = False
@@ -81,6 +84,7 @@ class ComparisonDisplay(Display):
     Parameters:
         labels: methods, from top to bottom.
         panels: `Rows` and `Lines`, from left to right.
+        total: how many parameters there are, or columns of x; the picture says so where it has panels for some only.
 
     >>> panels = [Rows("rate", {"smc": (1.0, 1.7, 2.5)}, ideal=2.0), Rows("seconds", {"smc": 0.5}, log=True)]
     >>> display = ComparisonDisplay(["smc", "mdn"], panels).plot()
@@ -88,8 +92,8 @@ class ComparisonDisplay(Display):
     (['rate', 'seconds'], ['did not run'])
     """
 
-    def __init__(self, labels: Sequence[str], panels: Sequence[Rows | Lines]) -> None:
-        self.labels, self.panels = list(labels), list(panels)
+    def __init__(self, labels: Sequence[str], panels: Sequence[Rows | Lines], total: int = 0) -> None:
+        self.labels, self.panels, self.total = list(labels), list(panels), total
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the panels into axes of yours, as many as there are panels, or into a new figure."""
@@ -109,7 +113,21 @@ class ComparisonDisplay(Display):
                     self._mark_absent(panel)
                 named = True
         self._share_range()
+        self._say_what_is_shown()
         return self
+
+    def _say_what_is_shown(self) -> None:
+        """Write above the first panel which part of all parameters or columns is shown, and where others are held."""
+        drawn = list(zip(self.axes_, self.panels, strict=True))
+        lines = [ax for ax, part in drawn if isinstance(part, Lines)]
+        spans = [(ax, part) for ax, part in drawn if isinstance(part, Rows) and part.is_spans]
+        if lines and max(len(lines), self.total) > 1:
+            some = f"{len(lines)} of {self.total} columns, each" if len(lines) < self.total else "each column"
+            title_panel(lines[0], f"{some} alone, the others at their median")
+        elif 0 < len(spans) < self.total:
+            ax, part = spans[0]
+            some = f"first {len(spans)} of {self.total} parameters"
+            title_panel(ax, f"{some}: {part.note}" if part.note else some)
 
     def _share_range(self) -> None:
         """Keep wild curves from flattening the others: one range, which holds the better half and the truth."""
@@ -177,15 +195,21 @@ def _draw_rows(ax: "Axes", part: Rows, labels: Sequence[str], colors: Mapping[st
             ax.plot([value[1]], [row], marker="o", markersize=5, color=color)
         else:
             ax.plot([float(value)], [row], marker="o", markersize=6, color=color)
-            at: Any = {"textcoords": "offset points", "va": "center", "fontsize": 7.5, "color": "#333333"}
-            ax.annotate(f"{float(value):.3g}", (float(value), row), (6, 0), **at)
+            _write_value(ax, float(value), row)
     ax.set_xlabel(verbatim(part.name))
-    title_panel(ax, part.note)
+    best = f"line: {part.ideal:g}, the best" if part.ideal is not None and not part.is_spans else ""
+    title_panel(ax, part.note or best)
     _leave_room(ax, part)
 
 
+def _write_value(ax: "Axes", value: float, row: int) -> None:
+    """Write a value at the right end of its row, where neither dots nor a line are."""
+    at: Any = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center", "fontsize": 7.5}
+    ax.text(0.98, row, f"{value:.3g}", color="#333333", bbox={"color": ax.get_facecolor(), "pad": 1.0}, **at)
+
+
 def _leave_room(ax: "Axes", part: Rows) -> None:
-    """Set few ticks, and leave room at the right for the numbers beside the dots."""
+    """Set few ticks, and leave room at the right for the values."""
     if part.log:
         _set_decades(ax)
         return
@@ -195,7 +219,7 @@ def _leave_room(ax: "Axes", part: Rows) -> None:
         if part.start is not None:
             start = np.nanmin([part.start, *np.asarray(list(part.values.values()), dtype=np.float64)])
             low = start - 0.04 * (high - start)
-        ax.set_xlim(low, high + 0.35 * (high - low))
+        ax.set_xlim(low, low + (high - low) / (1.0 - ROOM))
 
 
 def _set_decades(ax: "Axes") -> None:
@@ -203,7 +227,8 @@ def _set_decades(ax: "Axes") -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = np.log10(ax.get_xlim())
-    ax.set_xlim(10.0 ** np.floor(low), 10.0 ** np.ceil(high + 0.25 * (high - low)))
+    low = np.floor(low)
+    ax.set_xlim(10.0**low, 10.0 ** np.ceil(low + (high - low) / (1.0 - ROOM)))
     ax.xaxis.set_major_locator(LogLocator(numticks=6))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -36,7 +36,6 @@ CODED = (
     "It is text, and numbers are needed: choose another column, or code it as columns of 0 and 1, one for each value "
     "(pandas.get_dummies does that)."
 )
-NAMES = " If these are labels, say --labels."
 
 
 class TableError(ValueError):
@@ -110,17 +109,20 @@ class Table:
                 frame[column] = values
         return frame
 
-    def reads_as_numbers(self, column: str) -> bool:
-        """Tell whether a column holds numbers; raise if only some of its cells are numbers."""
+    def reads_as_numbers(self, column: str, more: str = "") -> bool:
+        """Tell whether a column holds numbers; raise if only some of its cells are numbers.
+
+        `more` says what else to do then.
+        """
         self.check_columns([column])
-        self._refuse_unclear(column, NAMES)
+        self._refuse_unclear(column, more)
         cells = self.frame[column]
         if _is_typed(cells):
             return cells.dtype.kind in "biuf"
         present = ~missing(cells)
         numeric = parsed(cells).notna() & present
         if numeric.any() and (present & ~numeric).any():
-            self._refuse_text(column, cells, (present & ~numeric).to_numpy(), NAMES)
+            self._refuse_text(column, cells, (present & ~numeric).to_numpy(), more)
         return bool(numeric.any())
 
     def _numbers(self, column: str) -> np.ndarray:

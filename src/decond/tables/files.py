@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decond.checks import near_files
-from decond.tables.columns import Table, TableError, as_name
+from decond.tables.columns import DECIMAL_COMMA, Table, TableError, as_name
 from decond.tables.decimals import with_decimal_points
 from decond.tables.encodings import encoding_of, open_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_output", "declared_separator", "read_table", "separator_of", "write_table"]
+__all__ = ["check_output", "declared_separator", "read_rows", "read_table", "separator_of", "write_table"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -46,15 +46,23 @@ def read_table(path: Any) -> Table:
     >>> table.notes
     ('hours.csv was read as separated by semicolons, with decimal commas.',)
     """
-    path = Path(path)
-    if path.is_dir():
-        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
-    suffix = _suffix(path)
-    if not path.exists():
-        raise TableError(f"there is no file {path}{near_files(path, SUFFIXES, GIVE)}")
-    if suffix in PARQUET:
-        return Table(_read_parquet(path), path.name)
-    return _read_text(path, SEPARATORS[suffix])
+    return _read(Path(path))
+
+
+def read_rows(path: Any) -> Table:
+    r"""Return a table of numbers alone as `read_table` does, but a first line of numbers is a row, and no header.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "counts.csv"
+    >>> _ = path.write_text("1,2\n2,1")
+    >>> table = read_rows(path)
+    >>> table.numbers(list(table.frame)).to_numpy()
+    array([[1., 2.],
+           [2., 1.]])
+    >>> table.notes
+    ('counts.csv has no header: its first line was read as numbers.',)
+    """
+    return _read(Path(path), may_lack_header=True)
 
 
 def write_table(frame: "pd.DataFrame", path: Any) -> None:
@@ -91,6 +99,17 @@ def check_output(path: Any) -> None:
         raise TableError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
 
 
+def _read(path: Path, may_lack_header: bool = False) -> Table:
+    if path.is_dir():
+        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
+    suffix = _suffix(path)
+    if not path.exists():
+        raise TableError(f"there is no file {path}{near_files(path, SUFFIXES, GIVE)}")
+    if suffix in PARQUET:
+        return Table(_read_parquet(path), path.name)
+    return _read_text(path, SEPARATORS[suffix], may_lack_header)
+
+
 def _suffix(path: Path) -> str:
     suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     suffix = suffix.lower()
@@ -120,7 +139,7 @@ def _line_of(path: Path, encoding: str, separator: str, above: int, row: int) ->
     return None
 
 
-def _read_text(path: Path, usual: str) -> Table:
+def _read_text(path: Path, usual: str, may_lack_header: bool) -> Table:
     """Read every cell as text, header included, so that nothing is renamed or dropped; say what was guessed."""
     import pandas as pd
 
@@ -130,14 +149,28 @@ def _read_text(path: Path, usual: str) -> Table:
     cells = functools.partial(_cells, path, encoding.name, above)
     separator = declared or separator_of([str(name) for name in cells(usual, rows=1).iloc[0]], usual)
     names = [as_name(name) for name in cells(separator, rows=1).iloc[0]]
+    headless = may_lack_header and any(map(_is_number, names))
+    if headless:
+        names = [f"column {number}" for number in range(1, len(names) + 1)]
     _check_names(names, path.name, separator)
-    frame = _without_end_sign(cells(separator)).iloc[1:].reset_index(drop=True)
+    frame = _without_end_sign(cells(separator)).iloc[0 if headless else 1 :].reset_index(drop=True)
     frame.columns = pd.Index(names)
     frame, unclear, commas = with_decimal_points(frame) if separator == ";" else (frame, {}, False)
     decimal = ", with decimal commas" if commas else ""
     guessed = (f"{path.name} was read as separated by {WORDS[separator]}{decimal}.",) if separator != usual else ()
-    line_of = functools.partial(_line_of, path, encoding.name, separator, above)
+    if headless:
+        guessed = (*guessed, f"{path.name} has no header: its first line was read as numbers.")
+    line_of = functools.partial(_line_of, path, encoding.name, separator, above - headless)
     return Table(frame, path.name, line_of, (*guessed, *encoding.notes), unclear)
+
+
+def _is_number(cell: str) -> bool:
+    """Tell whether a cell of text is a number, with a decimal point or comma."""
+    try:
+        float(cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell)
+    except ValueError:
+        return False
+    return True
 
 
 def declared_separator(path: Path, encoding: str) -> str | None:

@@ -42,11 +42,14 @@ class Mediators(NamedTuple):
     """How columns were understood, where that may be another way than was meant."""
 
 
-def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: bool = False) -> Mediators:
+def match_mediators(
+    pairs: Table, task: Table, columns: Sequence[str], labels: bool = False, say_labels: str = "--labels"
+) -> Mediators:
     """Return the mediator of both tables, and which rows of each are used: those whose labels the other table has.
 
     A column of numbers stays numbers unless `labels` says that they are names; text and dates are labels. Rows are
     left out only where all columns are labels, and a note says how many; at least one label has to be shared.
+    `say_labels` is how the user says that numbers are names: errors advise it.
 
     >>> import pandas as pd
     >>> pairs = Table(pd.DataFrame({"day": ["1", "2"]}), "pairs.csv")
@@ -59,7 +62,7 @@ def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: b
 
     for table in (pairs, task):
         table.check_columns(columns)
-    numeric = {column: _both_numbers(pairs, task, column, labels) for column in columns}
+    numeric = {column: _both_numbers(pairs, task, column, labels, say_labels) for column in columns}
     y, y_task = (
         pd.concat([(table.numbers if numeric[c] else table.labels)([c]) for c in columns], axis=1)
         for table in (pairs, task)
@@ -100,16 +103,17 @@ def match_groups(rows: Table, groups: Table, column: str) -> Mediators:
     return found
 
 
-def _both_numbers(pairs: Table, task: Table, column: str, labels: bool) -> bool:
+def _both_numbers(pairs: Table, task: Table, column: str, labels: bool, say_labels: str) -> bool:
     """Tell whether a mediator is compared as numbers; raise if the two tables disagree."""
     if labels:
         return False
-    kinds = [table.reads_as_numbers(column) for table in (pairs, task)]
+    remedy = f" If these are labels, say {say_labels}."
+    kinds = [table.reads_as_numbers(column, remedy) for table in (pairs, task)]
     if kinds[0] != kinds[1]:
         texts, numbers = (pairs, task) if kinds[1] else (task, pairs)
         raise TableError(
             f"column {column!r} holds numbers in {numbers.name} but text in {texts.name}. Make both alike, or say "
-            "--labels if the numbers are names."
+            f"{say_labels} if the numbers are names."
         )
     return kinds[0]
 

@@ -1,5 +1,6 @@
 """What all methods of likelihood-free inference share: the door, scales, summaries and failed simulations."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -126,6 +127,25 @@ class Method(ABC):
 
     def _learn_validity(self, sims: Simulations) -> None:
         self._validity = ValidityModel(self.prior_.to_working(sims.theta), sims.valid)
+
+    def __repr__(self) -> str:
+        """Show the settings that are not the defaults.
+
+        >>> from decond.lfi import RejectionABC
+        >>> RejectionABC(), RejectionABC(quantile=0.2)
+        (RejectionABC(), RejectionABC(quantile=0.2))
+        """
+        settings = inspect.signature(type(self)).parameters
+        name = type(self).__name__
+        if not all(hasattr(self, key) for key in settings):  # a method of somebody else, who keeps them elsewhere
+            return name
+        changed = {
+            key: getattr(self, key)
+            for key, setting in settings.items()
+            if repr(getattr(self, key)) != repr(setting.default)
+        }
+        shown = (f"{key}={getattr(value, '__name__', repr(value))}" for key, value in changed.items())
+        return f"{name}({', '.join(shown)})"
 
     @abstractmethod
     def _fit(self) -> None:

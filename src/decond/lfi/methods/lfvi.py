@@ -1,6 +1,5 @@
 """LFVI: likelihood-free variational inference with a learned log ratio (Tran, Ranganath & Blei 2017)."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from decond.checks import as_count, as_generator, as_number, check_choice
 from decond.lfi.methods.base import Method
-from decond.lfi.methods.running import BoundedSimulator, check_budget
+from decond.lfi.methods.running import BoundedSimulator, check_budget, check_rounds
 from decond.lfi.neural.extra import require
 from decond.lfi.neural.variational import BoxedGaussian, fit_gaussian, lower_bound
 from decond.lfi.posterior import PRIOR_SHARE, Posterior
@@ -27,9 +26,6 @@ WIDENED = 1.5
 
 LEAST_ROUND = 50
 """Simulations of a round, if so many are left: fewer would hardly change the ratio."""
-
-LEAST_SECONDS = 5.0
-"""Time for training, also where the simulations have used up all of it."""
 
 NARROW = 0.2
 """Standard deviation, in working units, of a Gaussian around the best simulated parameters that q may start from."""
@@ -67,9 +63,9 @@ class LFVI(Method):
         n_simulations: Simulations in all, those given to `fit` included.
         batched: Whether the simulator takes many rows of parameters at once.
         loss: Loss of the classifier, "log" or "hinge".
-        rounds: Most rounds of simulations; a small budget has fewer.
+        rounds: Most rounds of simulations, or 0 for none; a small budget has fewer.
         steps: Most steps of training for the last ratio; the others take half as many.
-        time_limit: Seconds after which no further simulation begins, and training ends early.
+        time_limit: Seconds after which no further simulation begins, and for each training.
         seed: Seed of everything random.
         summary: What the networks see of the data, as in `Method`.
 
@@ -109,14 +105,13 @@ class LFVI(Method):
     def _fit(self) -> None:
         check_choice(self.loss, "loss", RATIO_LOSSES)
         as_count(self.steps, "steps")
-        if self.rounds != 0:
-            as_count(self.rounds, "rounds")
+        check_rounds(self.rounds)
         as_number(self.time_limit, "time_limit", minimum=0.0)
         self.ratio_: LogRatio | None = None
         if self._has_rounds:
             check_budget(self.simulator, self.n_simulations, len(self.sims_), self.time_limit)
         else:
-            self.ratio_ = self._learned_ratio(self.phi_, self.x_, self.steps, self._ends())
+            self.ratio_ = self._learned_ratio(self.phi_, self.x_, self.steps)
 
     @one_blas_thread()
     def _posterior(self, observed: np.ndarray) -> Posterior:
@@ -138,14 +133,14 @@ class LFVI(Method):
         self, q: BoxedGaussian, observed: np.ndarray, rng: np.random.Generator
     ) -> tuple[BoxedGaussian, list[str]]:
         """Simulate at draws of q, learn the ratio anew and fit q again, in turns; learn the ratio that counts."""
-        runner, ends = BoundedSimulator.of(self), self._ends()
+        runner = BoundedSimulator.of(self)
         self._validity = None  # of the pilot again, whatever was observed before
         phi, x = self.phi_, self.x_
         for number in range(self.rounds):
             size = min(max(-(-runner.left // (self.rounds - number)), LEAST_ROUND), runner.left)
             if size == 0:
                 break
-            q = self._fitted(q, self._learned_ratio(phi, x, max(1, self.steps // 2), ends), observed)
+            q = self._fitted(q, self._learned_ratio(phi, x, max(1, self.steps // 2)), observed)
             theta = self._proposed(q, size, rng)
             data = runner.run(theta, rng)
             valid = np.isfinite(data).all(axis=1)
@@ -155,16 +150,15 @@ class LFVI(Method):
         self.simulations_ = runner.simulations(self.sims_)
         self._learn_validity(self.simulations_)
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
-        self.ratio_ = self._learned_ratio(phi, x, self.steps, ends)
+        self.ratio_ = self._learned_ratio(phi, x, self.steps)
         return q, runner.notes()
 
-    def _learned_ratio(self, phi: np.ndarray, x: np.ndarray, steps: int, ends: float) -> "LogRatio":
+    def _learned_ratio(self, phi: np.ndarray, x: np.ndarray, steps: int) -> "LogRatio":
         from decond.lfi.neural.ratio import fit_ratio
 
         self._known = phi
         seed = int(as_generator(self.seed).integers(2**31))
-        seconds = max(ends - time.monotonic(), LEAST_SECONDS)
-        return fit_ratio(phi, x, loss=self.loss, steps=steps, seed=seed, seconds=seconds)
+        return fit_ratio(phi, x, loss=self.loss, steps=steps, seed=seed, seconds=self.time_limit)
 
     def _fitted(self, start: BoxedGaussian, ratio: "LogRatio", observed: np.ndarray) -> BoxedGaussian:
         """Return q for a ratio: the best from several starts, since a step from far away may lead astray."""
@@ -201,6 +195,3 @@ class LFVI(Method):
     @property
     def _has_rounds(self) -> bool:
         return self.simulator is not None and self.rounds > 0
-
-    def _ends(self) -> float:
-        return time.monotonic() + self.time_limit

@@ -8,7 +8,7 @@ import numpy as np
 
 from decond.checks import as_count, as_generator, as_number
 from decond.lfi.methods.base import FEW, Method
-from decond.lfi.methods.running import BoundedSimulator, check_budget
+from decond.lfi.methods.running import BoundedSimulator, check_budget, check_rounds
 from decond.lfi.neural.cut_mixture import LEAST_KEPT, CutMixture
 from decond.lfi.neural.extra import require
 from decond.lfi.neural.mixture import GaussianMixture, LogQuadratic, prior_quadratic
@@ -29,6 +29,10 @@ LEAST_SHARE = 0.05
 """Share of q(θ | observed) below which a component is left out. One that the network hardly uses is about as wide as
 the proposal: its few draws can make most of the variance. Divided by the proposal, it would be far wider, and take
 over."""
+
+LITTLE_INFORMATION = 0.1
+"""Precision, in units of the prior's, below which what the data tell in a direction hardly narrows the prior: its
+standard deviation falls by less than 5 %."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,10 @@ class MDN(Method):
 
     A corrected Gaussian need not exist: where the network makes the observation say less than nothing. A round then
     keeps its proposal and simulates more there. In the last round such components are left out; if most of q is in
-    them, they keep the prior in the directions concerned, and a note says so. Components with less than 5 % of
-    q(θ | observed) are left out as well, with and without rounds: a mode that small is not found. With few
-    simulations a Bayesian network errs on the wide side, and so does the posterior. It needs the extra:
-    ``decond[neural]``.
+    them, they keep the prior in the directions concerned. A note tells if, after rounds, components are about as wide
+    as the prior in some direction. Those with less than 5 % of q(θ | observed) are left out as well, with and without
+    rounds: a mode that small is not found. With few simulations a Bayesian network errs on the wide side, and so
+    does the posterior. It needs the extra: ``decond[neural]``.
 
     Args:
         simulator: The simulator that made the simulations, to be run by `posterior`; None to use only these.
@@ -73,7 +77,8 @@ class MDN(Method):
         components: Gaussians of the last network.
         hidden: Units of each tanh layer, or of the only one; by default one layer, with more units for more
             simulations, at most 50.
-        rounds: Rounds before the last one; the simulations given to `fit` are the first. A small budget has fewer.
+        rounds: Rounds before the last one, or 0 for none; the simulations given to `fit` are the first. A small
+            budget has fewer.
         steps: Steps of training for the last network; the others take half as many.
         time_limit: Seconds after which no further simulation begins, and for each training.
         seed: Seed of everything random.
@@ -136,8 +141,10 @@ class MDN(Method):
         stage = self._rounds(observed, runner, rng)
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
         self.simulations_ = runner.simulations(self.sims_)
-        mixture, repaired = self._corrected(self._last_network(stage, rng).at(observed), stage.proposal)
-        notes = [*runner.notes(), *self._training_notes(), *_repair_notes(mixture, repaired)]
+        mixture, _ = self._corrected(self._last_network(stage, rng).at(observed), stage.proposal)
+        notes = [*runner.notes(), *self._training_notes()]
+        if stage.proposal is not None:
+            notes += _empty_notes(mixture, self._prior_form, self._prior_root)
         return self._answer(self._cut(mixture, stage.phi if stage.proposal is None else None), notes)
 
     def _cut(self, mixture: GaussianMixture, simulated: np.ndarray | None) -> CutMixture:
@@ -233,8 +240,7 @@ class MDN(Method):
     def _check_settings(self) -> None:
         as_count(self.components, "components")
         as_count(self.steps, "steps")
-        if self.rounds != 0:
-            as_count(self.rounds, "rounds")
+        check_rounds(self.rounds)
         as_number(self.time_limit, "time_limit", minimum=0.0)
         if self.hidden is not None:
             _layers(self.hidden)
@@ -272,13 +278,16 @@ def _used(mixture: GaussianMixture) -> GaussianMixture:
     return mixture.taken(shares >= min(LEAST_SHARE, shares.max()))
 
 
-def _repair_notes(mixture: GaussianMixture, repaired: np.ndarray) -> list[str]:
-    if not repaired.any():
+def _empty_notes(mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.ndarray) -> list[str]:
+    """Return a sentence if components of a corrected mixture add next to nothing to the prior in some direction."""
+    told = prior_root.T @ (mixture.precisions - prior.precision) @ prior_root
+    empty = np.linalg.eigvalsh(told)[:, 0] < LITTLE_INFORMATION
+    if not empty.any():
         return []
-    share = float(np.exp(mixture.log_weights)[repaired].sum())
+    share = float(np.exp(mixture.log_weights)[empty].sum())
     return [
-        f"in some directions the network learned no more than the proposal told ({share:.0%} of the mixture): the "
-        "posterior is nearly the prior there. Give more simulations or fewer rounds."
+        f"in some directions the network learned no more than the proposal told ({share:.0%} of the mixture): it is "
+        "about as wide as the prior there. Give more simulations or fewer rounds."
     ]
 
 

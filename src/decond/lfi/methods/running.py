@@ -12,7 +12,7 @@ from decond.lfi.execution import LimitedCaller, Result, Simulator, call, in_orde
 from decond.lfi.simulations import Simulations
 from decond.lfi.work import packed
 
-__all__ = ["BoundedSimulator", "Calls", "check_budget"]
+__all__ = ["BoundedSimulator", "Calls", "check_budget", "check_rounds"]
 
 
 class Calls:
@@ -175,3 +175,17 @@ def check_budget(simulator: Any, n_simulations: Any, n_pilot: int, time_limit: A
             "already; ask for more, or give a smaller pilot."
         )
     as_number(time_limit, "time_limit", minimum=0.0)
+
+
+def check_rounds(rounds: Any) -> None:
+    """Raise unless a number of rounds is whole; 0 is none.
+
+    >>> check_rounds(-1)
+    Traceback (most recent call last):
+        ...
+    ValueError: rounds is -1; give a whole number of rounds, or 0 to use only the simulations given to fit.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 0:
+        raise ValueError(
+            f"rounds is {rounds!r}; give a whole number of rounds, or 0 to use only the simulations given to fit."
+        )

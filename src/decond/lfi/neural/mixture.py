@@ -133,7 +133,7 @@ def _repaired(
     unit = np.linalg.inv(root)
     axes = np.einsum("kia,ib->kab", vectors, unit)  # rows: directions, as functions of φ
     centers = np.einsum("kab,kb->ka", axes, means)
-    sides = np.einsum("kia,ji,kj->ka", vectors, root.T, shift)
+    sides = np.einsum("kia,ki->ka", vectors, shift @ root)  # shifts go with rootᵀ, points with its inverse
     values = np.where(low, LEAST_INFORMATION, values)
     sides = np.where(low, LEAST_INFORMATION * centers, sides)
     repaired = np.einsum("kai,ka,kaj->kij", axes, values, axes)
