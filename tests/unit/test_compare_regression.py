@@ -261,3 +261,14 @@ def test_the_number_of_columns_is_that_of_the_models(labelled):
     x = np.random.default_rng(1).normal(size=(12, 5))
     found = regression.compare(x, y, y_task, z, ["ridge"], truth=lambda x: x[:, 0])
     assert found.plot().ax_.get_title("left").startswith("3 of 5 columns")
+
+
+def test_mediators_that_do_not_meet_are_said_once_for_all_models():
+    p = latent_function()
+    y, y_task = pd.DataFrame({"pressure": p.y[:, 0]}), pd.DataFrame({"pressure": p.y_task[:, 0] + 100.0})
+    with pytest.warns(
+        UserWarning, match="100% of the task rows lie outside what the pairs tell of: pressure of y_task"
+    ):
+        found = regression.compare(p.x, y, y_task, p.z_task, ["ridge", "plain"], progress=False)
+    assert sum("task rows lie outside" in note for note in found.notes) == 1
+    assert not found.frame["notes"].str.contains("task rows lie outside").any()

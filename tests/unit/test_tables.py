@@ -359,6 +359,7 @@ def test_a_first_line_of_numbers_may_be_a_row(tmp_path):
     for content, rows in (
         ("1,1\n2,1\n", [[1, 1], [2, 1]]),
         ("a,b\n2,1\n", [[2, 1]]),
+        ("healthy,inf\n2,1\n", [[2, 1]]),
         ("1.5;2\n2;1\n", [[1.5, 2], [2, 1]]),
         ("sep=;\n1,5;2\n2;1\n", [[1.5, 2], [2, 1]]),
         ("7\n8\n", [[7], [8]]),

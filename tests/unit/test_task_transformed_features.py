@@ -1,5 +1,7 @@
 """Two large tables: gradients, sums in any order and from anywhere, units, files, and what is refused."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from decond import load, save
 from decond.estimators import TaskTransformedFeatures, TaskTransformedGP, feature_learning
 from decond.features import Identity, Nystrom, Polynomial, RandomFourier
 from decond.kernels import RBF, Linear, Matern32
+from decond.learning import BoundWarning
 from decond.problems import LatentFunctionProblem, latent_function
 from decond.scale import Batches, FeatureModel, ParquetTable, Source, Table, Tables
 
@@ -435,3 +438,13 @@ def test_labels_are_refused_with_what_takes_them():
     x, z = np.linspace(0.0, 1.0, 6), np.arange(2.0)
     with pytest.raises(TypeError, match=r"y holds labels \(for example 'a'\).*TaskTransformedGP"):
         TaskTransformedFeatures().fit(x, ["a", "a", "a", "b", "b", "b"], ["a", "b"], z)
+
+
+def test_rows_in_the_order_of_the_mediator_are_no_reason_to_warn():
+    y = np.linspace(0.0, 4.0, 200)
+    model = TaskTransformedFeatures(n_features=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundWarning)
+        for rows in np.array_split(np.arange(200), 4):
+            model.partial_fit(np.sin(y[rows]), y[rows], y[::-1][rows], np.cos(y[::-1][rows]))
+        assert np.isfinite(model.predict([[0.5]])).all()

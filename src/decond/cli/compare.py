@@ -1,5 +1,6 @@
 """`decond compare`: several methods on one problem; one table, one picture."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,7 +102,9 @@ def command(
 def _run(task: "Task") -> "Comparison":
     """Compare; one sentence if the user stops it."""
     try:
-        found: Comparison = task.run()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the notes of the comparison say it
+            found: Comparison = task.run()
     except KeyboardInterrupt:
         errors.print("Stopped; nothing was written.", highlight=False)
         raise typer.Exit(130) from None

@@ -45,6 +45,9 @@ SMALLEST_PRIOR = 1e-150
 LARGEST_AMPLITUDE = 3.0
 """Prior deviation at the center of ν above which a narrow ν is warned of; embeddings are at most one."""
 
+LEAST_ROWS = 100
+"""Rows from which on it is warned of many columns; of fewer, the posterior mean was better than the average."""
+
 MOST_OWN = 0.5
 """Share of a row's own feature in the average there, in the middle of the rows, above which it is warned."""
 
@@ -257,14 +260,15 @@ class BayesianMeanEmbedding:
 def _warn_of_lonely_rows(average: np.ndarray, n: int, d: int) -> None:
     """Warn if the average feature at most rows is mainly the row's own, 1/n: what is then observed is far above μ.
 
-    Of a handful of rows each has a large share in any case.
+    Of few rows each has a large share in any case, and shrinking helps.
     """
     own = float(np.median(1.0 / (n * average)))
-    if own > max(MOST_OWN, 2.0 / n):
+    if own > MOST_OWN and n >= LEAST_ROWS:
         warn(
             f"at half of the rows {own:.0%} or more of the average feature is the row's own: {n} rows of {d} columns "
-            "are few for this kernel. The posterior mean is then worse than the plain average, and weights on points "
-            "sum to less than one. Use MeanEmbedding(kernel_, x), or give fewer columns or more rows.",
+            "are few for this kernel. The posterior mean may then be worse than the plain average, and weights on "
+            "points sum to less than one. Use MeanEmbedding(kernel_, x), or give a wider kernel, fewer columns or "
+            "more rows.",
             UserWarning,
         )
 

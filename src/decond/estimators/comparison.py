@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from decond.checks import as_count, as_rows, as_targets, column_names
+from decond.checks import as_count, as_rows, as_targets, column_names, warn
 from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, running_bar, said
 from decond.estimators.held_out import HeldOut
 from decond.estimators.linked import linked_mediators
@@ -112,6 +112,8 @@ class Tables(NamedTuple):
     mediators: tuple[np.ndarray, np.ndarray]
     given: Any
     """x as it was given."""
+    doubts: list[str]
+    """What the tables were warned of: it holds for all models."""
 
     @classmethod
     def checked(cls, x: Any, y: Any, y_task: Any, z_task: Any) -> "Tables":
@@ -119,13 +121,17 @@ class Tables(NamedTuple):
         import pandas as pd
 
         rows = as_rows(x, "x", labels=True)
-        mediators = linked_mediators(rows, y, y_task)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            mediators = linked_mediators(rows, y, y_task)
+        for warning in caught:
+            warn(str(warning.message), UserWarning)
         z = as_targets(z_task, "z_task", len(mediators[1]), "y_task")
         if z.ndim > 1:
             raise ValueError(f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn.")
         names = ["x"] if rows.shape[1] == 1 else [f"x{j + 1}" for j in range(rows.shape[1])]
         frame = x if isinstance(x, pd.DataFrame) else pd.DataFrame(rows, columns=names).infer_objects()
-        return cls(frame, y, y_task, z, rows, mediators, x)
+        return cls(frame, y, y_task, z, rows, mediators, x, [str(warning.message) for warning in caught])
 
 
 class Truth(NamedTuple):
@@ -218,7 +224,8 @@ def _run(label: str, model: Any, tables: Tables, known: Truth | None, judged: He
             row |= _scores(model, known)
     except Exception as error:  # one model may not take the others down; the error is kept
         return Run(label, seed, None, {"notes": f"did not run: {error}"}, error)
-    notes, failed = [str(warning.message) for warning in caught], None
+    said_of_model = (str(warning.message) for warning in caught)
+    notes, failed = [text for text in said_of_model if text not in tables.doubts], None
     if judged is not None:
         try:
             with warnings.catch_warnings():
@@ -253,7 +260,7 @@ def _concluded(tables: Tables, known: Truth | None, judged: HeldOut | None, runs
     ordered = {label: found[label] for label in frame.index if label in found}
     panels = _panels(tables, known, ordered, frame, measured)
     display = ComparisonDisplay(list(frame.index), panels, tables.x.shape[1])
-    notes = [f"{len(tables.x)} pairs and {len(tables.z)} task rows."]
+    notes = [f"{len(tables.x)} pairs and {len(tables.z)} task rows.", *tables.doubts]
     if judged is not None:
         notes.append(
             "Held-out z is predicted by E[f(X) | y], with the same weights for all models, from the pairs alone."

@@ -225,7 +225,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
         if x is None and y_task is None:
             raise ValueError("there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both.")
         if x is not None and y_task is not None:
-            linked_mediators(as_rows(x, "x"), y, y_task)
+            linked_mediators(as_rows(x, "x"), y, y_task, whole=False)
         pairs = task = None
         if x is not None:
             rows = as_rows(self._remember_columns(x, "x") if first else self._known_columns(x), "x")

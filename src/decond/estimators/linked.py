@@ -16,17 +16,19 @@ LEAST_INSIDE = 0.5
 
 
 def linked_mediators(
-    x: np.ndarray, y: Any, y_task: Any, names: tuple[str, ...] = NAMES
+    x: np.ndarray, y: Any, y_task: Any, names: tuple[str, ...] = NAMES, whole: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mediator of pairs and of task rows; raise unless they can be compared and tell something.
 
-    Numbers that hardly overlap are warned of. Messages call the tables by `names`.
+    Numbers that hardly overlap are warned of, if these are the `whole` tables and not some of their rows. Messages
+    call the tables by `names`.
     """
     _check_same_names(y, y_task, names)
     pairs, task = as_rows(y, names[1], labels=True), as_rows(y_task, names[2], labels=True)
     _check_tables(x, pairs, task, names)
     _check_labels_meet(pairs, task, names)
-    _warn_of_ranges_apart(pairs, task, names)
+    if whole:
+        _warn_of_ranges_apart(pairs, task, names, column_names(y))
     return pairs, task
 
 
@@ -83,13 +85,15 @@ def _check_labels_meet(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]
             )
 
 
-def _warn_of_ranges_apart(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]) -> None:
+def _warn_of_ranges_apart(
+    y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...], columns: list[str] | None
+) -> None:
     """Warn if most task rows have a mediator that lies outside the range of the pairs, in a column of numbers."""
     for j in sorted({*range(y.shape[1])} - {*label_columns(y)}):
         ours, theirs = y[:, j].astype(float), y_task[:, j].astype(float)
         inside = np.mean((theirs >= ours.min()) & (theirs <= ours.max()))
         if inside < LEAST_INSIDE:
-            column = f"column {j} of " if y.shape[1] > 1 else ""
+            column = f"{columns[j] if columns else f'column {j}'} of " if columns or y.shape[1] > 1 else ""
             warn(
                 f"{1.0 - inside:.0%} of the task rows lie outside what the pairs tell of: {column}{names[2]} goes "
                 f"from {theirs.min():.4g} to {theirs.max():.4g}, and {names[1]} from {ours.min():.4g} to "

@@ -149,7 +149,7 @@ def _read_text(path: Path, usual: str, may_lack_header: bool) -> Table:
     cells = functools.partial(_cells, path, encoding.name, above)
     separator = declared or separator_of([str(name) for name in cells(usual, rows=1).iloc[0]], usual)
     names = [as_name(name) for name in cells(separator, rows=1).iloc[0]]
-    headless = may_lack_header and any(map(_is_number, names))
+    headless = may_lack_header and all(map(_is_number, names))
     if headless:
         names = [f"column {number}" for number in range(1, len(names) + 1)]
     _check_names(names, path.name, separator)

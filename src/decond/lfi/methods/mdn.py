@@ -287,7 +287,7 @@ def _empty_notes(mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.n
     share = float(np.exp(mixture.log_weights)[empty].sum())
     return [
         f"in some directions the network learned no more than the proposal told ({share:.0%} of the mixture): it is "
-        "about as wide as the prior there. Give more simulations or fewer rounds."
+        "about as wide as the prior there. If the data should tell more, give more simulations or fewer rounds."
     ]
 
 
