@@ -5,12 +5,7 @@ and the remedy.
 """
 
 import datetime
-import difflib
-import sys
-import warnings
-from collections.abc import Mapping, Sequence, Sized
-from pathlib import Path
-from types import FrameType
+from collections.abc import Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -26,12 +21,11 @@ __all__ = [
     "as_targets",
     "as_weights",
     "check_choice",
+    "check_column_names",
     "check_same_length",
     "column_names",
     "frozen",
-    "near_files",
     "value_names",
-    "warn",
 ]
 
 
@@ -345,13 +339,13 @@ def column_names(rows: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def check_column_names(rows: Any, known: list[str] | None) -> None:
+def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
     """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order."""
     names = column_names(rows)
     if names is not None and known is not None and names != known:
         raise ValueError(
-            f"x has the columns {names}, but the model was fitted on {known}; feature names should match those that "
-            "were passed during fit, in the same order."
+            f"{name} has the columns {names}, but the model was fitted on {known}; feature names should match those "
+            "that were passed during fit, in the same order."
         )
 
 
@@ -368,47 +362,3 @@ def value_names(row: Any) -> list[str] | None:
     else:
         names = list(getattr(row, "index", []))
     return names if names and all(isinstance(name, str) for name in names) else None
-
-
-def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = "table") -> str:
-    """Return what to say after the name of a missing file: the one that was probably meant, or those beside it.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> (folder / "power.decond").touch()
-    >>> near_files(folder / "powre.decond", [".decond"], "Give a model.").startswith("; did you mean")
-    True
-    >>> near_files(folder / "wind.decond", [".decond"], "Give a model.")
-    '. Its folder has power.decond.'
-    """
-    if not path.parent.is_dir():
-        return f": there is no folder {path.parent}."
-    found = sorted(file.name for file in path.parent.iterdir() if file.name.lower().endswith(tuple(suffixes)))
-    stems = {name.partition(".")[0]: name for name in reversed(found)}  # all suffixes are alike
-    meant = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
-    if meant:
-        return f"; did you mean {path.parent / stems[meant[0]]}?"
-    if not found:
-        return f", nor any other {kind} in its folder. {otherwise}"
-    return f". Its folder has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}."
-
-
-def warn(message: str, category: type[Warning]) -> None:
-    """Warn, and point at the line that called decond, however deep below it the reason was found.
-
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn("few rows", UserWarning)
-    >>> str(caught[0].message)
-    'few rows'
-    """
-    level = outermost = 1
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        level += 1
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
-        decorates_ours = package == "contextlib" and outermost == level - 1
-        if package == "decond" or decorates_ours:
-            outermost = level
-        frame = frame.f_back
-    warnings.warn(message, category, stacklevel=outermost + 1)

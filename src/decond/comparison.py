@@ -187,8 +187,7 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
     {'smc': 'smc', 'dme': 'dme'}
     """
     if not isinstance(given, Mapping):
-        names = [given] if isinstance(given, str) else list(given)
-        given = {name: name for name in (known if names == ["all"] else names)}
+        given = _by_text([given] if isinstance(given, str | kind) else list(given), noun, known)
     if not given:
         raise ValueError(f'{noun}s is empty; name some, or say "all".')
     for label, one in given.items():
@@ -201,3 +200,17 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
         shown = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
         raise TypeError(f"{noun}s[{label!r}] is {shown}; give a name, or {example}.")
     return dict(given)
+
+
+def _by_text(chosen: list[Any], noun: str, known: Sequence[str]) -> dict[str, Any]:
+    """Return what has no labels by its text, which for objects tells their settings; raise if two are alike."""
+    if chosen == ["all"]:
+        chosen = list(known)
+    labels = [str(one) for one in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"{noun}s has {labels.count(label)} that are called {label}; leave out what is there twice, or give "
+                "a mapping with a label for each."
+            )
+    return dict(zip(labels, chosen, strict=True))

@@ -88,34 +88,53 @@ print(repr(value), repr(float(gradient["prior.kernel.lengthscale"])))
 
 
 FIFTY_SIZES = """
-import time
+import sys, time
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import cdist
 from decond import ConditionalMeanOperator, DeconditionalMeanOperator, KernelBayesRule, MeanEmbedding, kernels
 from decond.regression import Direct, FunctionPrior, TaskTransformed, condition
 rng = np.random.default_rng(0)
 k, ell = kernels.RBF(0.7), kernels.Matern52(0.9)
-start = time.process_time()
-for n in range(151, 201):
-    x, y, y_prior = rng.standard_normal((n, 2)), rng.standard_normal((n, 1)), rng.standard_normal((351 - n, 1))
-    z = rng.standard_normal(len(y_prior))
+
+def ours(x, y, y_prior, z):
     ConditionalMeanOperator(k, ell).fit(x, y).weights(y_prior)
     DeconditionalMeanOperator(k, ell).fit(x, y, y_prior).embedding(x[0]).herd(10)
     KernelBayesRule(k, ell, "a", "II").fit(x, y, y_prior).weights(x[:5])
     KernelBayesRule(k, ell, "importance").fit(x, y, y_prior).weights(x[:5])
     posterior = condition(FunctionPrior(k), TaskTransformed(x, y, y_prior, ell), z)
     posterior.mean(x[:7]), posterior.std(x[:7])
-elapsed = time.process_time() - start
-import sys
+
+def plain(x, y, y_prior, z):  # one deconditional mean: the least that any of the five has to do
+    K, L, cross = (np.exp(-cdist(a, b, "sqeuclidean")) for a, b in ((x, x), (y, y), (y, y_prior)))
+    A = cho_solve(cho_factor(L + np.eye(len(L))), cross)
+    AtK = A.T @ K
+    cho_solve(cho_factor(AtK @ A + np.eye(len(z))), AtK)
+
+def seconds(work, *tables):
+    start = time.process_time()
+    work(*tables)
+    return time.process_time() - start
+
+spent = []
+for n in range(151, 201):
+    x, y, y_prior = rng.standard_normal((n, 2)), rng.standard_normal((n, 1)), rng.standard_normal((351 - n, 1))
+    tables = x, y, y_prior, rng.standard_normal(len(y_prior))
+    spent.append((seconds(ours, *tables), seconds(plain, *tables)))
 assert "jax" not in sys.modules, "JAX was imported, so something may have been compiled"
-print(elapsed)
+print(*np.sum(spent, axis=0))
 """
 
 
-def test_fifty_sizes_compile_nothing_and_take_two_seconds():
-    """In processor time, which other programs on the machine do not change, on one thread of BLAS."""
+def test_fifty_sizes_compile_nothing_and_cost_what_their_algebra_costs():
+    """In processor time on one thread of BLAS, by that of plain NumPy and SciPy on the same tables.
+
+    Seconds depend on the machine and on what else it does; the ratio was 5.0 to 5.4 with it idle and busy.
+    """
     result = run(sys.executable, "-c", FIFTY_SIZES, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert result.returncode == 0, result.stderr
-    assert float(result.stdout) <= 2.0
+    ours, plain = map(float, result.stdout.split())
+    assert ours <= 10.0 * plain
 
 
 def test_wrong_arguments_say_what_to_do(tmp_path):

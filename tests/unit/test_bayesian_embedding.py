@@ -337,7 +337,7 @@ def test_columns_of_frames_are_known_by_their_names():
     frame = pd.DataFrame({"a": rng.normal(0.0, 1.0, 30), "b": rng.normal(5.0, 0.1, 30)})
     model = BayesianMeanEmbedding().fit(frame)
     np.testing.assert_array_equal(model.predict(frame), model.predict(frame.to_numpy()))
-    with pytest.raises(ValueError, match=r"x has the columns \['b', 'a'\], but the model was fitted on \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"q has the columns \['b', 'a'\], but the model was fitted on \['a', 'b'\]"):
         model.predict(frame[["b", "a"]])
 
 

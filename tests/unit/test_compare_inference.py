@@ -350,7 +350,7 @@ def test_methods_without_labels_are_called_by_their_settings():
     assert set(found.frame.index) == set(found.found) == {"RejectionABC()", "RejectionABC(quantile=0.2)", "rejection"}
     assert found.best in found.found
     assert set(found.as_dict()["methods"]) == set(found.found)
-    with pytest.raises(ValueError, match=r"methods has 2 that are called RejectionABC\(\); give a mapping"):
+    with pytest.raises(ValueError, match=r"methods has 2 that are called RejectionABC\(\); leave out"):
         compared([lfi.RejectionABC(), lfi.RejectionABC()], n=60)
 
 

@@ -101,15 +101,16 @@ def test_the_same_seed_gives_the_same_draws():
 
 
 def test_time_is_bounded_and_said():
+    calls = []
+
     def slow(points):
-        time.sleep(0.05)
+        calls.append(time.sleep(0.05))
         return two_modes(points)
 
     rng = np.random.default_rng(0)
-    began = time.monotonic()
     [cloud] = temper(box_prior, slow, rng.uniform(LOW, HIGH, (200, 2)), rng, time_limit=0.3)
     draws = cloud.draw(500, rng, time_limit=0.2)
-    assert time.monotonic() - began < 2.0
+    assert len(calls) < 15  # 0.5 s hold ten
     assert not cloud.finished
     assert cloud.temperatures[-1] == 1.0
     assert draws.shape == (500, 2)

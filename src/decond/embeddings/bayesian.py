@@ -14,7 +14,6 @@ from decond.checks import (
     check_column_names,
     column_names,
     frozen,
-    warn,
 )
 from decond.embeddings.conditional import fitted, query_rows
 from decond.embeddings.embedding_prior import EmbeddingPrior
@@ -27,6 +26,7 @@ from decond.embeddings.pseudolikelihood import (
 )
 from decond.kernels import RBF, median_heuristic
 from decond.linalg import add_to_diagonal, cholesky, multiply
+from decond.messages import warn
 
 __all__ = ["BayesianMeanEmbedding"]
 
@@ -46,7 +46,7 @@ LARGEST_AMPLITUDE = 3.0
 """Prior deviation at the center of ν above which a narrow ν is warned of; embeddings are at most one."""
 
 LEAST_ROWS = 100
-"""Rows from which on it is warned of many columns; of fewer, the posterior mean was better than the average."""
+"""Rows from which on it is warned of many columns; of fewer, shrinking may still help."""
 
 MOST_OWN = 0.5
 """Share of a row's own feature in the average there, in the middle of the rows, above which it is warned."""
@@ -145,7 +145,7 @@ class BayesianMeanEmbedding:
     def predict(self, q: Any, return_std: bool = False) -> Any:
         """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there."""
         kernel = fitted(self, "kernel_")
-        check_column_names(q, self._names)
+        check_column_names(q, "q", self._names)
         rows = query_rows(kernel, q, "q", self.points_)
         cross = self._prior.covariance(rows, self.points_)
         mean = cross @ self.weights_
@@ -260,7 +260,7 @@ class BayesianMeanEmbedding:
 def _warn_of_lonely_rows(average: np.ndarray, n: int, d: int) -> None:
     """Warn if the average feature at most rows is mainly the row's own, 1/n: what is then observed is far above μ.
 
-    Of few rows each has a large share in any case, and shrinking helps.
+    Of few rows each has a large share in any case.
     """
     own = float(np.median(1.0 / (n * average)))
     if own > MOST_OWN and n >= LEAST_ROWS:

@@ -49,7 +49,7 @@ class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
         """Return x as rows with the columns that the model was fitted on."""
         check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)
-        check_column_names(x, None if known is None else list(known))
+        check_column_names(x, "x", None if known is None else list(known))
         rows = as_rows(x, "x", labels=True)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from decond.checks import as_count, as_rows, as_targets, column_names, warn
+from decond.checks import as_count, as_rows, as_targets, column_names
 from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, running_bar, said
 from decond.estimators.held_out import HeldOut
-from decond.estimators.linked import linked_mediators
+from decond.estimators.linked import linked_mediators, ranges_apart
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
 from decond.plotting.functions import along, predicted
 
@@ -121,17 +121,13 @@ class Tables(NamedTuple):
         import pandas as pd
 
         rows = as_rows(x, "x", labels=True)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            mediators = linked_mediators(rows, y, y_task)
-        for warning in caught:
-            warn(str(warning.message), UserWarning)
+        mediators = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(mediators[1]), "y_task")
         if z.ndim > 1:
             raise ValueError(f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn.")
         names = ["x"] if rows.shape[1] == 1 else [f"x{j + 1}" for j in range(rows.shape[1])]
         frame = x if isinstance(x, pd.DataFrame) else pd.DataFrame(rows, columns=names).infer_objects()
-        return cls(frame, y, y_task, z, rows, mediators, x, [str(warning.message) for warning in caught])
+        return cls(frame, y, y_task, z, rows, mediators, x, ranges_apart(*mediators, columns=column_names(y)))
 
 
 class Truth(NamedTuple):

@@ -5,13 +5,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, warn
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
 from decond.estimators.base import IndirectRegressor
 from decond.estimators.coded import CodedMediator, coded, fourier
 from decond.estimators.feature_rows import feature_rows
 from decond.estimators.linked import linked_mediators
 from decond.estimators.saddle import Saddle, descend
 from decond.estimators.saddle_choice import RIDGES, choose, dual_ridge, pair_weights
+from decond.messages import warn
 from decond.threads import one_blas_thread
 
 __all__ = ["DualEmbedding"]

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.checks import warn
+from decond.messages import warn
 
 __all__ = ["SharedGroups", "shared_groups"]
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_rows, check_same_length, column_names, warn
+from decond.checks import as_rows, check_same_length, column_names
 from decond.estimators.defaults import label_columns
+from decond.messages import warn
 
-__all__ = ["linked_mediators", "mediator_of_numbers"]
+__all__ = ["linked_mediators", "mediator_of_numbers", "ranges_apart"]
 
 NAMES = ("x", "y", "y_task")
 
@@ -28,8 +29,31 @@ def linked_mediators(
     _check_tables(x, pairs, task, names)
     _check_labels_meet(pairs, task, names)
     if whole:
-        _warn_of_ranges_apart(pairs, task, names, column_names(y))
+        for sentence in ranges_apart(pairs, task, names, column_names(y)):
+            warn(sentence, UserWarning)
     return pairs, task
+
+
+def ranges_apart(
+    y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...] = NAMES, columns: list[str] | None = None
+) -> list[str]:
+    """Return a sentence for each column of numbers in which most task rows lie outside the range of the pairs.
+
+    >>> ranges_apart(np.array([[0.0], [1.0]]), np.array([[0.5], [1.0]]))
+    []
+    """
+    sentences = []
+    for j in sorted({*range(y.shape[1])} - {*label_columns(y)}):
+        ours, theirs = y[:, j].astype(float), y_task[:, j].astype(float)
+        inside = np.mean((theirs >= ours.min()) & (theirs <= ours.max()))
+        if inside < LEAST_INSIDE:
+            column = f"{columns[j] if columns else f'column {j}'} of " if columns or y.shape[1] > 1 else ""
+            sentences.append(
+                f"{1.0 - inside:.0%} of the task rows lie outside what the pairs tell of: {column}{names[2]} goes "
+                f"from {theirs.min():.4g} to {theirs.max():.4g}, and {names[1]} from {ours.min():.4g} to "
+                f"{ours.max():.4g}. Little is learned from such rows. Check that both are in the same units."
+            )
+    return sentences
 
 
 def mediator_of_numbers(value: Any, name: str, taker: str) -> np.ndarray:
@@ -82,21 +106,4 @@ def _check_labels_meet(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]
             raise ValueError(
                 f"{names[1]} and {names[2]} have no label in common ({ours}… in {names[1]}; {theirs}… in "
                 f"{names[2]}). Check spelling, upper and lower case, and blanks."
-            )
-
-
-def _warn_of_ranges_apart(
-    y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...], columns: list[str] | None
-) -> None:
-    """Warn if most task rows have a mediator that lies outside the range of the pairs, in a column of numbers."""
-    for j in sorted({*range(y.shape[1])} - {*label_columns(y)}):
-        ours, theirs = y[:, j].astype(float), y_task[:, j].astype(float)
-        inside = np.mean((theirs >= ours.min()) & (theirs <= ours.max()))
-        if inside < LEAST_INSIDE:
-            column = f"{columns[j] if columns else f'column {j}'} of " if columns or y.shape[1] > 1 else ""
-            warn(
-                f"{1.0 - inside:.0%} of the task rows lie outside what the pairs tell of: {column}{names[2]} goes "
-                f"from {theirs.min():.4g} to {theirs.max():.4g}, and {names[1]} from {ours.min():.4g} to "
-                f"{ours.max():.4g}. Little is learned from such rows. Check that both are in the same units.",
-                UserWarning,
             )

@@ -16,10 +16,10 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import warn
 from decond.io import registry
 from decond.io.container import ModelFileError, read, write
 from decond.io.tree import Decoder, Encoder
+from decond.messages import warn
 
 __all__ = ["ModelFileError", "VersionWarning", "load", "save"]
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from decond.checks import near_files
+from decond.messages import near_files
 
 __all__ = ["ARRAY_KINDS", "Container", "ModelFileError", "read", "write"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from decond.checks import warn
 from decond.learning.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
 from decond.memory import reused_memory
+from decond.messages import warn
 from decond.notebook import card, number, table
 
 __all__ = ["BoundWarning", "FitResult", "Objective", "maximize_evidence"]

@@ -101,7 +101,7 @@ def compare(
     ('residual', ['total variation', 'mean low'])
     """
     given = given_problem(simulator, prior, observed, reference, true_parameters, batched, summarize)
-    chosen = _by_text(chosen_methods(methods))
+    chosen = chosen_methods(methods)
     given = given.checked(raw=any(map(takes_raw, chosen.values())))
     budget = checked_budget(n_simulations, given.prior)
     rounds, chosen_seeds = as_count(rounds, "rounds"), checked_seeds(seeds)
@@ -116,18 +116,6 @@ def compare(
                 show(label, len(runs))
                 runs.append(_run(label, method, shared, rounds, judge, first=seed == chosen_seeds[0]))
     return _concluded(given, judge, runs, budget)
-
-
-def _by_text(chosen: Mapping[Any, str | Method]) -> dict[str, str | Method]:
-    """Return methods by the text of their labels: a method without a label has its settings for one."""
-    labels = [str(label) for label in chosen]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ValueError(
-                f"methods has {labels.count(label)} that are called {label}; give a mapping with a label for each, "
-                "for example {'first': lfi.RejectionABC(), 'second': lfi.RejectionABC(quantile=0.2)}."
-            )
-    return dict(zip(labels, chosen.values(), strict=True))
 
 
 # ---- running -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from decond.checks import as_count, as_row, value_names, warn
+from decond.checks import as_count, as_row, value_names
 from decond.lfi.execution import names_of
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
@@ -22,6 +22,7 @@ from decond.lfi.prior import Prior
 from decond.lfi.simulate import SimulationError, check_options, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
+from decond.messages import warn
 
 __all__ = ["METHODS", "check_on_few", "infer", "method_named", "round_sizes"]
 

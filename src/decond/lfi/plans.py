@@ -4,9 +4,9 @@ import json
 import sqlite3
 from typing import NamedTuple, Self
 
-from decond.checks import warn
 from decond.lfi.database import StoreError
 from decond.lfi.fingerprint import NONE, changed
+from decond.messages import warn
 
 __all__ = ["ADDED", "ASKED", "METHOD", "RESERVED", "Plan", "SimulationWarning", "enter_round", "plans", "write_plan"]
 

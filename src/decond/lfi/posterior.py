@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decond.checks import as_count, as_generator, as_number, as_targets, frozen, warn
+from decond.checks import as_count, as_generator, as_number, as_targets, frozen
 from decond.embeddings import MeanEmbedding
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
+from decond.messages import warn
 from decond.notebook import card, curve, sentences, table
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.checks import as_count, as_number, warn
+from decond.checks import as_count, as_number
 from decond.lfi.claims import Claimant
 from decond.lfi.draws import BLOCK, drawn_parameters
 from decond.lfi.fingerprint import fingerprint
@@ -20,6 +20,7 @@ from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
 from decond.lfi.work import SimulationError, Task, Work
+from decond.messages import warn
 
 __all__ = ["SimulationError", "simulate"]
 

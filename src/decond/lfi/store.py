@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from decond.checks import as_count, warn
+from decond.checks import as_count
 from decond.lfi.database import Database, StoreError
 from decond.lfi.draws import drawn_parameters
 from decond.lfi.execution import Result
@@ -19,6 +19,7 @@ from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, SimulationWar
 from decond.lfi.prior import Prior
 from decond.lfi.records import Record, assembled, blob, finish, insert, parameters, resummarize, told
 from decond.lfi.simulations import Simulations
+from decond.messages import warn
 
 if TYPE_CHECKING:
     import pandas as pd

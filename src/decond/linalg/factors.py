@@ -6,9 +6,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from decond.backend import namespace
-from decond.checks import warn
 from decond.linalg.products import add_to_diagonal
 from decond.memory import new_copy, new_matrix
+from decond.messages import warn
 
 __all__ = ["Factor", "InverseRoot", "JitterWarning", "NotPositiveDefiniteError", "cholesky", "cholesky_if", "whiten"]
 

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 from scipy.linalg import LinAlgWarning, solve
 
-from decond.checks import warn
 from decond.linalg.factors import JitterWarning
+from decond.messages import warn
 
 __all__ = ["solve_general"]
 

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.checks import check_choice, warn
+from decond.checks import check_choice
 from decond.features import Nystrom
 from decond.features.base import FeatureMap
 from decond.linalg import JitterWarning, multiply
+from decond.messages import warn
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
 from decond.regression import FunctionPrior, Posterior, WeightPrior
 from decond.scale.feature_sums import (

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from decond.checks import near_files
+from decond.messages import near_files
 from decond.scale.parallel import ahead
 from decond.scale.sources import Part, PartedSource
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decond.checks import near_files
+from decond.messages import near_files
 from decond.tables.columns import DECIMAL_COMMA, Table, TableError, as_name
 from decond.tables.decimals import with_decimal_points
 from decond.tables.encodings import encoding_of, open_text

@@ -1,0 +1,54 @@
+"""What is said to people beside errors: warnings that point at their own line, and files that they probably meant."""
+
+import difflib
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+__all__ = ["near_files", "warn"]
+
+
+def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = "table") -> str:
+    """Return what to say after the name of a missing file: the one that was probably meant, or those beside it.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "power.decond").touch()
+    >>> near_files(folder / "powre.decond", [".decond"], "Give a model.").startswith("; did you mean")
+    True
+    >>> near_files(folder / "wind.decond", [".decond"], "Give a model.")
+    '. Its folder has power.decond.'
+    """
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}."
+    found = sorted(file.name for file in path.parent.iterdir() if file.name.lower().endswith(tuple(suffixes)))
+    stems = {name.partition(".")[0]: name for name in reversed(found)}  # all suffixes are alike
+    meant = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
+    if meant:
+        return f"; did you mean {path.parent / stems[meant[0]]}?"
+    if not found:
+        return f", nor any other {kind} in its folder. {otherwise}"
+    return f". Its folder has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}."
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and point at the line that called decond, however deep below it the reason was found.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("few rows", UserWarning)
+    >>> str(caught[0].message)
+    'few rows'
+    """
+    level = outermost = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        level += 1
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        decorates_ours = package == "contextlib" and outermost == level - 1
+        if package == "decond" or decorates_ours:
+            outermost = level
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=outermost + 1)
