@@ -1,10 +1,9 @@
 """What a comparison gives: one table with a row for each method, one picture, and files of both."""
 
-import contextlib
 import difflib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,22 +157,6 @@ def checked_seeds(seeds: Any) -> list[int]:
     if not found or not whole or len(set(found)) < len(found):
         raise ValueError(f"seeds is {seeds!r}; give how many, or different whole numbers of at least 0.")
     return [int(seed) for seed in found]
-
-
-@contextlib.contextmanager
-def running_bar(progress: bool | None, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Yield a function of the method that runs and of the number done; it draws a bar, or does nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if progress is False or (progress is None and not console.is_terminal):
-        yield lambda label, done: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("comparing", total=total)
-        yield lambda label, done: bar.update(task, description=f"comparing: {label}", completed=done)
 
 
 def _is_text(value: Any) -> bool:

@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-__all__ = ["console", "errors", "progress_bar", "refuse", "say_json", "say_notes", "wrong_input"]
+from decond.progress import progress_bar
+
+__all__ = ["console", "errors", "learning_bar", "refuse", "say_json", "say_notes", "wrong_input"]
 
 console = Console()
 errors = Console(stderr=True)
@@ -43,21 +44,10 @@ def refuse(message: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def progress_bar(description: str) -> Iterator[Callable[[int, float], None]]:
+def learning_bar(words: str) -> Iterator[Callable[[int, float], None]]:
     """Show a moving bar on a terminal, and nothing elsewhere; yields what learning reports to."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[status]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task(description, total=None, status="")
-
-        def report(evaluations: int, best: float) -> None:
-            progress.update(task, status=f"evaluation {evaluations}, best {best:.2f}")
-
-        yield report
+    with progress_bar(words) as report:
+        yield lambda evaluations, best: report(status=f"evaluation {evaluations}, best {best:.2f}")
 
 
 def say_notes(notes: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from decond.cli import story
-from decond.cli.console import console, progress_bar, say_json, wrong_input
+from decond.cli.console import console, learning_bar, say_json, wrong_input
 from decond.cli.options import Folder, flag
 from decond.cli.outputs import as_dict, check_folder, is_picture, is_report, json_in, make_folder, say_wrote, times_of
 
@@ -90,7 +90,7 @@ def command(
     before = times_of(output / name for name in FILES)
     if not json:
         story.tell_problem(console, problem.hours, problem.days, list(NAIVE))
-    with progress_bar("learning the power curve") as report:
+    with learning_bar("learning the power curve") as report:
         result = solve(problem, report)
     paths = _write(output, problem, result)
     if json:

@@ -9,12 +9,13 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from decond.cli.console import console, progress_bar, say_json, wrong_input
+from decond.cli.console import console, learning_bar, say_json, wrong_input
 from decond.cli.jobs import Job, Request, prepare, workers_for
 from decond.cli.options import AsJson, Seed, column, file, flag, number
 from decond.cli.outputs import check_model, check_picture, check_report, check_unread, say_wrote, times_of
 from decond.cli.reporting import command_of
 from decond.cli.summary import Summary, summarize
+from decond.progress import progress_bar
 
 __all__ = ["command"]
 
@@ -218,7 +219,7 @@ def _fit(job: Job, client: Any) -> list[str]:
     """Fit, with a bar on a terminal, and return what was warned of (the summary speaks of bounds in words)."""
     from decond.learning import BoundWarning
 
-    with warnings.catch_warnings(record=True) as caught, progress_bar(f"fitting {job.words}") as report:
+    with warnings.catch_warnings(record=True) as caught, learning_bar(f"fitting {job.words}") as report:
         warnings.simplefilter("always", UserWarning)
         job.estimator.fit(**job.data, **({} if client is None else {"client": client}), progress=report)
     texts = (str(warning.message) for warning in caught if not issubclass(warning.category, BoundWarning))

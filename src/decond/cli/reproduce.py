@@ -1,20 +1,19 @@
 """`decond reproduce`: the paper's figures."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from decond.cli.console import console, errors, say_json, wrong_input
+from decond.cli.console import console, say_json, wrong_input
 from decond.cli.options import Folder, flag
 from decond.cli.outputs import check_folder, is_picture, json_in, say_wrote, times_of
+from decond.progress import progress_bar
 
 if TYPE_CHECKING:
     from decond.paper.comparison import Row
@@ -76,7 +75,7 @@ def command(
     paths: list[Path] = []
     rows: list[Row] = []
     for name in names:
-        with _bar_of_runs(f"computing {name}") as report:
+        with progress_bar(f"computing {name}") as report:
             written, numbers[name] = FIGURES[name](output, report)
         paths += written
         rows += compare(name, numbers[name])
@@ -108,15 +107,6 @@ def _own(figures: list[str], with_page: bool) -> dict[str, Callable[[Path], bool
 def _has_numbers_of(figure: str, path: Path) -> bool:
     found = json_in(path)
     return set(found) == KEYS[figure] and str(found["figure"]).endswith(f"Figure {figure.removeprefix('figure')})")
-
-
-@contextlib.contextmanager
-def _bar_of_runs(description: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on a terminal how many runs have ended, and nothing elsewhere; yields what a figure reports to."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task(description, total=None)
-        yield lambda ended, total: progress.update(task, completed=ended, total=total)
 
 
 def _show_numbers(name: str, numbers: dict[str, Any]) -> None:

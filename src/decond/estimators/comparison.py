@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from decond.checks import as_count, as_rows, as_targets, column_names
-from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, running_bar, said
+from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, said
 from decond.estimators.held_out import HeldOut
 from decond.estimators.linked import linked_mediators, ranges_apart
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
 from decond.plotting.functions import along, predicted
+from decond.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,10 +94,10 @@ def compare(
         judged = HeldOut(tables.x_rows, *tables.mediators, tables.z, as_count(folds, "folds"))
     runs: list[Run] = []
     chosen_seeds = checked_seeds(seeds)
-    with running_bar(progress, len(chosen) * len(chosen_seeds)) as show:
+    with progress_bar("comparing", len(chosen) * len(chosen_seeds), progress) as report:
         for seed in chosen_seeds:
             for label, model in chosen.items():
-                show(label, len(runs))
+                report(len(runs), words=f"comparing: {label}")
                 runs.append(_run(label, _built(model, seed), tables, known, judged, seed))
     return _concluded(tables, known, judged, runs)
 

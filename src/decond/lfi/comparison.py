@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from decond.checks import as_count
-from decond.comparison import Comparison, averaged, checked_seeds, running_bar, said
+from decond.comparison import Comparison, averaged, checked_seeds, said
 from decond.lfi.compared import (
     Given,
     built,
@@ -28,6 +28,7 @@ from decond.lfi.simulate import SimulationError, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore
 from decond.plotting import ComparisonDisplay, Rows
+from decond.progress import progress_bar
 
 __all__ = ["compare"]
 
@@ -108,12 +109,13 @@ def compare(
     judge = Judge.of(given.prior, given.reference, given.true_parameters, calibrate)
     options = {"batched": given.batched, "summarize": given.summarize, "n_jobs": n_jobs, "timeout": timeout}
     runs: list[Run] = []
-    with TemporaryDirectory() as folder, running_bar(progress, len(chosen) * len(chosen_seeds)) as show:
+    total = len(chosen) * len(chosen_seeds)
+    with TemporaryDirectory() as folder, progress_bar("comparing", total, progress) as report:
         for seed in chosen_seeds:
-            show("simulating", len(runs))
+            report(len(runs), words="comparing: simulating")
             shared = Shared.simulated(given, budget, seed, options, Path(folder) / f"{seed}.sqlite")
             for label, method in chosen.items():
-                show(label, len(runs))
+                report(len(runs), words=f"comparing: {label}")
                 runs.append(_run(label, method, shared, rounds, judge, first=seed == chosen_seeds[0]))
     return _concluded(given, judge, runs, budget)
 
@@ -141,7 +143,7 @@ class Shared(NamedTuple):
         simulator, prior, like = given.simulator, given.prior, RejectionABC()
         with SimulationStore(path, prior) as store, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # each method says what it makes of failures
-            run = {**options, "store": store, "progress": False}
+            run = {**options, "store": store}
             try:
                 check_on_few(like, simulator, prior, seen, budget, seed, run)
                 sims = simulate(simulator, prior, budget, seed=seed, round=0, **run)
@@ -202,7 +204,6 @@ def _run(label: str, method: str | Method, shared: Shared, rounds: int, judge: J
                 own,
                 seed=shared.seed,
                 store=store,
-                progress=False,
                 **shared.options,
             )
             row: dict[str, Any] = judge.intervals(posterior)

@@ -23,6 +23,7 @@ from decond.lfi.simulate import SimulationError, check_options, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
 from decond.messages import warn
+from decond.progress import Report, progress_bar
 
 __all__ = ["METHODS", "check_on_few", "infer", "method_named", "round_sizes"]
 
@@ -104,10 +105,10 @@ def infer(
     few = _needed(prior)
     sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"), few)
     with contextlib.ExitStack() as closing:
+        report = closing.enter_context(progress_bar("inferring", shown=progress))
         options = {
             "n_jobs": n_jobs,
             "store": closing.enter_context(SimulationStore(":memory:", prior)) if store is None else store,
-            "progress": progress,
             "summarize": summarize,
             "timeout": timeout,
             "batched": batched,
@@ -118,7 +119,7 @@ def infer(
             _check_raw_names(observed, prior, options["store"])
         if chosen.runs_simulator:
             return _with_its_own_simulations(chosen, simulator, prior, seen, (pilot, total), seed, options)
-        return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, observed)
+        return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, observed, report)
 
 
 def method_named(method: str | Method, seed: Any = 0) -> Method:
@@ -180,11 +181,13 @@ def _in_rounds(
     seed: Any,
     options: dict[str, Any],
     given: Any,
+    report: Report,
 ) -> Posterior:
     """Return the posterior after all rounds; `observed` is what the method takes, and `given` what the user gave."""
     sims: Simulations | None = None
     posterior: Posterior | None = None
     for number, size in enumerate(sizes):
+        report(status=f"round {number + 1} of {len(sizes)}")
         label, proposal = str(number), None
         if posterior is not None:
             assert sims is not None

@@ -21,6 +21,7 @@ from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
 from decond.lfi.work import SimulationError, Task, Work
 from decond.messages import warn
+from decond.progress import Report, progress_bar
 
 __all__ = ["SimulationError", "simulate"]
 
@@ -111,8 +112,8 @@ def simulate(
     plan = Plan(entropy, bool(batched), proposal is not None, *made)
     with opened(store, prior) as file:
         file.plan(label, theta, plan, summarize)
-        with _progress_bar(progress, count) as show:
-            _run(file, Work(simulator, summarize, batched, limit, entropy, label), count, n_jobs, show)
+        with progress_bar("simulations", count, progress) as report:
+            _run(file, Work(simulator, summarize, batched, limit, entropy, label), count, n_jobs, report)
         simulations = file.simulations(label, count)
     _report(simulations, label, file.path)
     return simulations
@@ -121,7 +122,7 @@ def simulate(
 # ---- running -------------------------------------------------------------------------------------------------
 
 
-def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, show: Callable[[int, int], None]) -> None:
+def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, report: Report) -> None:
     """Run what is open until the first n rows are finished, here or by another process."""
     claimant = Claimant(store.database)
     batch = BLOCK if work.functions[2] else 1
@@ -129,7 +130,7 @@ def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, show: C
         while True:
             claimant.release_dead()
             finished, failed = store.tally(work.label, n)
-            show(finished, failed)
+            report(finished, status=f"{failed} failed")
             if finished >= n:
                 return
             tasks = _claimed(claimant, work, n, batch)
@@ -142,7 +143,7 @@ def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, show: C
                     store.finish(work.label, rows, found)
                     finished += len(rows)
                     failed += sum(bool(result.reason) for result in found)
-                    show(min(finished, n), failed)
+                    report(min(finished, n), status=f"{failed} failed")
 
 
 def _claimed(claimant: Claimant, work: Work, n: int, batch: int) -> Iterator[Task]:
@@ -244,25 +245,3 @@ def _mend(label: str, path: str) -> str:
         return "Mend the simulator."
     again = f"SimulationStore({path!r}).retry_failures({'' if label == '0' else repr(label)})"
     return f"Mend the simulator. The store keeps failures too: use a new one, or open them again with {again}."
-
-
-@contextlib.contextmanager
-def _progress_bar(progress: bool | None, n: int) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of the finished and the failed simulations; it draws a bar, or does nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if progress is False or (progress is None and not console.is_terminal):
-        yield lambda finished, failed: None
-        return
-    columns = (
-        TextColumn("simulations"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[failed]} failed"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=n, failed=0)
-        yield lambda finished, failed: bar.update(task, completed=finished, failed=failed)

@@ -1,8 +1,7 @@
 """One call, one page: is this posterior to be trusted?"""
 
-import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from decond.lfi.diagnostics.trials import Progress, check_method, from_prior, wh
 from decond.lfi.methods.base import Method, summarized_observation
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
+from decond.progress import progress_bar
 
 __all__ = ["diagnose"]
 
@@ -92,9 +92,10 @@ def diagnose(
         judged = judged.ordered_as(names)
     calibration = sufficiency = None
     if not why_not:
-        with _shown(progress) as report:
+        with progress_bar("judging the posterior") as report:
+            told = progress if progress is not None else report
             trials = {"test": judged, "seed": seed, "level": level}
-            calibration, sufficiency = _refitted(method, sims, prior, n, seconds, report, trials)
+            calibration, sufficiency = _refitted(method, sims, prior, n, seconds, told, trials)
     remote = share_as_remote(sims, row)
     return Report(posterior, calibration, sufficiency, check, simulator is not None, remote, why_not, known)
 
@@ -105,14 +106,12 @@ def _refitted(
     prior: Prior,
     n: int,
     seconds: float,
-    report: Callable[[str], Progress],
+    progress: Progress,
     trials: dict[str, Any],
 ) -> tuple[Calibration, Sufficiency]:
     """Return how the method does on held-out simulations, fitted to all others and to half of them."""
     time = CALIBRATION_TIME * seconds
-    calibration = simulation_based_calibration(
-        method, sims, prior, n, seconds=time, progress=report("calibration"), **trials
-    )
+    calibration = simulation_based_calibration(method, sims, prior, n, seconds=time, progress=progress, **trials)
     sufficiency = enough_simulations(
         method,
         sims,
@@ -120,7 +119,7 @@ def _refitted(
         test=trials["test"],
         calibration=calibration,
         seconds=seconds - time,
-        progress=report("half of them"),
+        progress=progress,
     )
     return calibration, sufficiency
 
@@ -161,22 +160,3 @@ def _test_simulations(
     from decond.lfi.simulate import simulate
 
     return simulate(simulator, prior, n, **{"round": "diagnose", "seed": whole_seed(seed), **options}), ""
-
-
-@contextlib.contextmanager
-def _shown(progress: Progress | None) -> Iterator[Callable[[str], Progress]]:
-    """Yield what makes a progress callback for each part: the one given, or a bar on a terminal."""
-    if progress is not None:
-        yield lambda part: progress
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
-
-        def report(part: str) -> Progress:
-            task = bar.add_task(part, total=None)
-            return lambda done, total: bar.update(task, completed=done, total=total)
-
-        yield report

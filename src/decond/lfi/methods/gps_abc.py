@@ -15,6 +15,7 @@ from decond.lfi.methods.base import Method
 from decond.lfi.methods.herded import effective_number, median_kernel
 from decond.lfi.methods.running import BoundedSimulator
 from decond.lfi.posterior import Posterior
+from decond.progress import progress_bar
 
 __all__ = ["GPSABC"]
 
@@ -82,9 +83,9 @@ class GPSABC(Method):
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
-        runner = BoundedSimulator.of(self)
-        chain = _Chain(self, observed, runner, rng)
-        phi = chain.run(self.n_samples, self.time_limit)
+        with BoundedSimulator.of(self) as runner:
+            chain = _Chain(self, observed, runner, rng)
+            phi = chain.run(self.n_samples, self.time_limit)
         self.n_simulations_ = len(self.sims_) + runner.n_run
         self.simulations_ = runner.simulations(self.sims_)
         theta = self.prior_.from_working(phi)
@@ -130,12 +131,14 @@ class _Chain:
         step = 2.4 / np.sqrt(len(state)) * np.maximum(nearest.std(axis=0), 1e-6)
         burn_in = int(BURN_IN * n)
         states = []
-        for i in range(n + burn_in):
-            state = self._next(state, step)
-            if i >= burn_in:
-                states.append(state)
-            if time.monotonic() > deadline:
-                break
+        with progress_bar("steps of the chain", n + burn_in) as report:
+            for i in range(n + burn_in):
+                state = self._next(state, step)
+                if i >= burn_in:
+                    states.append(state)
+                report(i + 1)
+                if time.monotonic() > deadline:
+                    break
         return np.array(states or [state])
 
     def _next(self, state: np.ndarray, step: np.ndarray) -> np.ndarray:

@@ -133,20 +133,20 @@ class LFVI(Method):
         self, q: BoxedGaussian, observed: np.ndarray, rng: np.random.Generator
     ) -> tuple[BoxedGaussian, list[str]]:
         """Simulate at draws of q, learn the ratio anew and fit q again, in turns; learn the ratio that counts."""
-        runner = BoundedSimulator.of(self)
         self._validity = None  # of the pilot again, whatever was observed before
         phi, x = self.phi_, self.x_
-        for number in range(self.rounds):
-            size = min(max(-(-runner.left // (self.rounds - number)), LEAST_ROUND), runner.left)
-            if size == 0:
-                break
-            q = self._fitted(q, self._learned_ratio(phi, x, max(1, self.steps // 2)), observed)
-            theta = self._proposed(q, size, rng)
-            data = runner.run(theta, rng)
-            valid = np.isfinite(data).all(axis=1)
-            if valid.any():
-                phi = np.concatenate([phi, self.prior_.to_working(theta[: len(data)][valid])])
-                x = np.concatenate([x, self._summarize(data[valid])])
+        with BoundedSimulator.of(self) as runner:
+            for number in range(self.rounds):
+                size = min(max(-(-runner.left // (self.rounds - number)), LEAST_ROUND), runner.left)
+                if size == 0:
+                    break
+                q = self._fitted(q, self._learned_ratio(phi, x, max(1, self.steps // 2)), observed)
+                theta = self._proposed(q, size, rng)
+                data = runner.run(theta, rng)
+                valid = np.isfinite(data).all(axis=1)
+                if valid.any():
+                    phi = np.concatenate([phi, self.prior_.to_working(theta[: len(data)][valid])])
+                    x = np.concatenate([x, self._summarize(data[valid])])
         self.simulations_ = runner.simulations(self.sims_)
         self._learn_validity(self.simulations_)
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed

@@ -69,11 +69,11 @@ class MCMCABC(DistanceMethod):
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
-        runner = BoundedSimulator.of(self)
         self._set_unit(observed)
         pilot = nearest(self.phi_, self.x_, self._distance(self.x_), quantile=self.quantile, tolerance=None)
         self.tolerance_ = pilot.tolerance if self.tolerance is None else float(self.tolerance)
-        chains, accepted = self._walk(pilot, runner, rng)
+        with BoundedSimulator.of(self) as runner:
+            chains, accepted = self._walk(pilot, runner, rng)
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
         self.simulations_ = runner.simulations(self.sims_)
         self.acceptance_ = accepted / max(1, runner.n_run)

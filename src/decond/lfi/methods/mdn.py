@@ -137,8 +137,9 @@ class MDN(Method):
     def _posterior(self, observed: np.ndarray) -> Posterior:
         if self._network is not None:
             return self._answer(self._cut(_used(self._network.at(observed)), self.phi_), self._training_notes())
-        rng, runner = as_generator(self.seed), BoundedSimulator.of(self)
-        stage = self._rounds(observed, runner, rng)
+        rng = as_generator(self.seed)
+        with BoundedSimulator.of(self) as runner:
+            stage = self._rounds(observed, runner, rng)
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
         self.simulations_ = runner.simulations(self.sims_)
         mixture, _ = self._corrected(self._last_network(stage, rng).at(observed), stage.proposal)

@@ -1,7 +1,8 @@
 """Running a simulator inside a method: never more than a number of simulations, never much longer than a time."""
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from decond.lfi.draws import BLOCK
 from decond.lfi.execution import LimitedCaller, Result, Simulator, call, in_order
 from decond.lfi.simulations import Simulations
 from decond.lfi.work import packed
+from decond.progress import Report, progress_bar
 
 __all__ = ["BoundedSimulator", "Calls", "check_budget", "check_rounds"]
 
@@ -72,7 +74,9 @@ class BoundedSimulator:
         time_limit: float,
         calls: Calls | None = None,
         names: Sequence[str] | None = None,
+        report: Report | None = None,
     ) -> None:
+        self._report = report
         self._simulator, self._batched, self._width, self._calls = simulator, batched, width, calls
         self._names = names
         self._budget, self._deadline = budget, time.monotonic() + time_limit
@@ -82,12 +86,14 @@ class BoundedSimulator:
         self._reasons: list[str] = []
 
     @classmethod
-    def of(cls, method: Any) -> Self:
-        """Return the simulator of a fitted method, with the simulations and the time that its pilot leaves."""
+    @contextlib.contextmanager
+    def of(cls, method: Any) -> Iterator[Self]:
+        """Yield the simulator of a fitted method, with what its pilot leaves of budget and time, and a bar."""
         budget = method.n_simulations - len(method.sims_)
         width, calls = method.sims_.x.shape[1], getattr(method, "calls", None)
         names = method.sims_.summary_names
-        return cls(method.simulator, method.batched, width, budget, method.time_limit, calls, names)
+        with progress_bar("simulations", budget) as report:
+            yield cls(method.simulator, method.batched, width, budget, method.time_limit, calls, names, report)
 
     @property
     def left(self) -> int:
@@ -111,6 +117,8 @@ class BoundedSimulator:
                 break
             parts.append(self._attempt(rows[at : at + size], rng))
             self.n_run += len(parts[-1])
+            if self._report is not None:
+                self._report(self.n_run)
         x = np.concatenate(parts)
         failed = ~np.isfinite(x).all(axis=1)
         self.n_failed += int(failed.sum())

@@ -84,18 +84,18 @@ class SMCABC(DistanceMethod):
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
         self._set_unit(observed)
-        runner = BoundedSimulator.of(self)
         history = _History(self.prior_, self.n_particles or self._default_particles())
         start, x = self.prior_.to_working(self.sims_.theta), self._pilot_summaries()
         history.add(None, start, x, self._distance(x))
-        for generation in range(self.n_generations):
-            size = -(-runner.left // (self.n_generations - generation))
-            if size == 0:
-                break
-            proposal = _Mixture.around(history.population(), self.prior_)
-            phi = proposal.sample(size, rng)
-            x = self._summaries(runner.run(self.prior_.from_working(phi), rng))
-            history.add(proposal, phi[: len(x)], x, self._distance(x))
+        with BoundedSimulator.of(self) as runner:
+            for generation in range(self.n_generations):
+                size = -(-runner.left // (self.n_generations - generation))
+                if size == 0:
+                    break
+                proposal = _Mixture.around(history.population(), self.prior_)
+                phi = proposal.sample(size, rng)
+                x = self._summaries(runner.run(self.prior_.from_working(phi), rng))
+                history.add(proposal, phi[: len(x)], x, self._distance(x))
         self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
         self.simulations_ = runner.simulations(self.sims_)
         self.tolerances_ = history.tolerances

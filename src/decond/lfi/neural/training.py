@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond.autodiff import in_float64
+from decond.progress import progress_bar
 
 __all__ = ["Loss", "Trained", "train"]
 
@@ -94,12 +95,12 @@ def train(
 
     ends = time.monotonic() + seconds
     rng = np.random.default_rng(seed)
-    with in_float64():
+    chunks = -(-steps // CHUNK)
+    with in_float64(), progress_bar("training", chunks * CHUNK) as report:
         learned, watched = _split(data, held_out, rng)
         chosen = _minibatches(len(learned[0]), batch, rng)
         state = _adam().init(eqx.filter(model, eqx.is_inexact_array))
         record = _Record(model, patience)
-        chunks = -(-steps // CHUNK)
         for rates in np.split(rate * _shares(chunks * CHUNK), chunks):
             if time.monotonic() > ends or record.stalled:
                 break
@@ -109,6 +110,7 @@ def train(
             model, state, value = _chunk()(loss, model, state, fixed, (batches, rates, drawn))
             score = _held_out_loss()(loss, model, watched, fixed, noise) if len(watched[0]) else None
             record.add(model, float(value), None if score is None else float(score))
+            report(CHUNK * len(record.losses))
     finished = record.stalled or len(record.losses) == chunks
     return Trained(
         record.model, np.array(record.losses), np.array(record.scores), CHUNK * len(record.losses), finished

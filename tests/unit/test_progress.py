@@ -1,0 +1,92 @@
+"""Bars on a terminal: work within other work has its own line; elsewhere, and where not wanted, there are none."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from decond.progress import progress_bar
+
+INFER = """
+import warnings
+from scipy import stats
+from decond import lfi
+prior = lfi.Prior({"mean": stats.norm(0, 2)})
+def simulator(theta, rng):
+    return theta + 0.5 * rng.standard_normal(1)
+method = lfi.MDN(steps=100, rounds=1, components=1)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", lfi.PosteriorWarning)
+    posterior = lfi.infer(simulator, prior, [1.0], 60, method=method, **OPTIONS)
+print("answered")
+"""
+
+
+def on_a_terminal(code):
+    """Return what a program prints to stdout, a pipe, and what it draws on stderr, a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=theirs, env=environment)
+    os.close(theirs)
+    drawn = b""
+    while piece := _read(ours):
+        drawn += piece
+    os.close(ours)
+    printed = program.communicate(timeout=120)[0].decode()
+    assert program.returncode == 0, drawn.decode()
+    return printed, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn.decode())
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other side is closed
+        return b""
+
+
+def test_an_inference_on_a_terminal_shows_simulations_and_training_below_it():
+    printed, drawn = on_a_terminal(INFER.replace("**OPTIONS", ""))
+    assert printed == "answered\n"
+    for line in ("inferring", r"simulations\s+\S+\s+\d+/48", r"training\s+\S+\s+\d+/100"):
+        assert re.search(line, drawn), (line, drawn)
+
+
+def test_an_inference_that_is_to_be_silent_is_silent_in_all_its_parts():
+    assert on_a_terminal(INFER.replace("**OPTIONS", "progress=False")) == ("answered\n", "")
+
+
+def test_what_is_printed_meanwhile_goes_where_it_went():
+    code = """
+import warnings
+from decond.progress import progress_bar
+with progress_bar("counting", 2) as report:
+    print("one")
+    warnings.warn("two")
+    report(1, status="half of it")
+"""
+    printed, drawn = on_a_terminal(code)
+    assert printed == "one\n"
+    assert "UserWarning: two" in drawn
+    assert re.search(r"counting\s+\S+\s+1/2 half of it", drawn), drawn
+
+
+def test_the_line_of_work_that_fails_goes_and_the_rest_stays(capfd):
+    with progress_bar("outer", 2, shown=True) as report:
+        with pytest.raises(ValueError, match="no"), progress_bar("inner", 5):
+            raise ValueError("no")
+        report(2, words="outer: last")
+    assert "inner" not in capfd.readouterr().err
+    with progress_bar("alone"):
+        assert capfd.readouterr().err == ""
+
+
+def test_false_silences_what_is_within(capfd):
+    with progress_bar("outer", shown=False), progress_bar("inner", shown=True) as report:
+        report(1, 2)
+    assert capfd.readouterr().err == ""
+    with progress_bar("afterwards", 3, shown=True) as report:
+        report(3)
+    assert "afterwards" in capfd.readouterr().err
