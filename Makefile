@@ -24,6 +24,8 @@ test coverage: export OMP_NUM_THREADS = 1
 test coverage: export OPENBLAS_NUM_THREADS = 1
 test coverage: export MKL_NUM_THREADS = 1
 test coverage: export MPLBACKEND = Agg
+# The suite starts hundreds of processes: they find compiled files, also where the shell tells Python to write none.
+test coverage: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP) browser  ## run the tests and doctests, e.g. make test ARGS="-k kernels"
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 

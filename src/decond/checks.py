@@ -340,7 +340,10 @@ def column_names(rows: Any) -> list[str] | None:
 
 
 def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
-    """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order."""
+    """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order.
+
+    >>> check_column_names(np.ones((1, 1)), "x", ["wind"])  # rows without names are taken as they are
+    """
     names = column_names(rows)
     if names is not None and known is not None and names != known:
         raise ValueError(

@@ -303,23 +303,28 @@ def _below(values: Mapping[str, Any], path: str) -> dict[str, Any]:
 def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     """Return the parameter as a float or a flat float64 array, or raise."""
     constraint: Constraint = field.metadata["constraint"]
-    label = f"{type(module).__name__}({field.name}={value!r})"
     accepted = "a number, or a flat list with one for each column" if field.metadata["per_column"] else "a number"
     if value is None:
         if field.default is None:
             return None
-        raise TypeError(f"{label}: a number is needed.")
+        raise TypeError(f"{_given(module, field, value)}: a number is needed.")
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{label}: {field.name} must be {accepted}.") from None
+        raise TypeError(f"{_given(module, field, value)}: {field.name} must be {accepted}.") from None
     if array.ndim > field.metadata["per_column"] or array.size == 0:
-        raise ValueError(f"{label}: {field.name} has shape {array.shape}; it must be {accepted}.")
+        given = _given(module, field, value)
+        raise ValueError(f"{given}: {field.name} has shape {array.shape}; it must be {accepted}.")
     if not constraint.allows(array):
         raise ValueError(
-            f"{label}: {field.name} must be {constraint.description}. Give a value in the units of your data."
+            f"{_given(module, field, value)}: {field.name} must be {constraint.description}. Give a value in the "
+            "units of your data."
         )
     return float(array) if array.ndim == 0 else frozen(array)
+
+
+def _given(module: Parametrized, field: dataclasses.Field, value: Any) -> str:
+    return f"{type(module).__name__}({field.name}={value!r})"
 
 
 def short(value: Any) -> str:

@@ -15,7 +15,11 @@ _lines: ContextVar["Progress | bool"] = ContextVar("lines", default=True)
 
 
 class Report(Protocol):
-    """What work tells of itself: how much is done of what there is to do, if known, and a few words."""
+    """What work tells of itself: how much is done of what there is to do, if known, and a few words.
+
+    >>> with progress_bar("reading", shown=False) as report:
+    ...     report(3, 10, words="reading the second table", status="no gaps so far")
+    """
 
     def __call__(
         self, done: float | None = None, total: float | None = None, *, words: str = "", status: str = ""

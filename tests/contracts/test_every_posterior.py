@@ -17,6 +17,7 @@ from decond.regression import (
     log_evidence,
     log_evidence_and_gradient,
 )
+from decond.regression import posterior as posterior_module
 
 RNG = np.random.default_rng(5)
 N, M = 12, 17
@@ -117,6 +118,21 @@ def test_views_equal_the_textbook_gaussian(prior, observation):
         np.testing.assert_allclose(posterior.variance(X_NEW), np.diag(covariance), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(posterior.std(X_NEW) ** 2, np.diag(covariance), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(posterior.log_evidence, log_evidence, rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [None, 2])
+def test_rows_in_blocks_are_the_same_rows_and_moments_are_mean_and_variance(prior, observation, columns, monkeypatch):
+    z = targets(observation, columns)
+    for form in forms_of(prior, observation):
+        posterior = condition(prior, observation, z, form=form)
+        mean, variance = posterior.mean(X_NEW), posterior.variance(X_NEW)
+        assert mean.shape == ((6,) if columns is None else (6, 2))
+        with monkeypatch.context() as patch:
+            patch.setattr(posterior_module, "BLOCK_ENTRIES", 4 * len(posterior.weights))
+            for one, other in zip(posterior.moments(X_NEW), (mean, variance), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+        for one, other in zip(posterior.moments(X_NEW), (mean, variance), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_leave_one_out_equals_leaving_one_out(prior, observation):

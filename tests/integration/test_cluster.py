@@ -240,7 +240,12 @@ class _Watched(sources.Source):
 
 def test_a_worker_without_enough_memory_is_named_with_its_file(folder):
     def hungry(piece):
-        return float(np.concatenate([np.ones(10**7) for _ in range(40)]).sum())
+        held = [np.ones(10**7) for _ in range(12)]
+        for _ in range(28):  # beyond the limit, slowly: the worker is looked at ten times a second
+            held.append(np.ones(10**7))
+            time.sleep(0.1)
+        time.sleep(60)
+        return float(sum(len(part) for part in held))
 
     options = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": "127.0.0.1:0"}
     with (

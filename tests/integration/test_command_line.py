@@ -374,9 +374,8 @@ def test_commands_as_a_user_runs_them(folder):
     assert (fitted.returncode, fitted.stderr) == (0, "")  # no bar where there is no terminal
     predicted = run(folder, "predict", "model.decond", "hours.csv", "--output", "out.csv")
     assert (predicted.returncode, predicted.stdout, predicted.stderr) == (0, "wrote out.csv\n", "")
-    wrong = run(folder, "predict", "model.decond", "days.csv")
-    assert wrong.returncode == 2
-    assert wrong.stderr == "Error: days.csv has no column 'wind'. Its columns are day, power.\n"
+    wrong = decond("predict", "model.decond", "days.csv", code=2)
+    assert wrong == "Error: days.csv has no column 'wind'. Its columns are day, power.\n"
 
 
 def test_demo_says_how_the_shell_finds_the_command(folder, monkeypatch, capsys):

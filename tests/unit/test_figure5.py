@@ -18,12 +18,19 @@ from decond.paper.stand_ins import stand_ins
 from decond.problems import exponential_gamma
 
 
-def rejection(_, n, seed):
-    return lfi.RejectionABC(0.3, adjustment="linear", seed=seed, summary="none")
+def quick_methods():
+    """Return two methods. Made in a function, they travel by value: worker processes need not import this file."""
+
+    def rejection(_, n, seed):
+        return lfi.RejectionABC(0.3, adjustment="linear", seed=seed, summary="none")
+
+    def smc(problem, n, seed):
+        return lfi.SMCABC(problem.simulator, n, problem.batched, n_generations=2, seed=seed, summary="none")
+
+    return rejection, smc
 
 
-def smc(problem, n, seed):
-    return lfi.SMCABC(problem.simulator, n, problem.batched, n_generations=2, seed=seed, summary="none")
+rejection, smc = quick_methods()
 
 
 def neural(problem, n, seed):
@@ -145,7 +152,7 @@ def test_bars_count_simulations_failures_and_coverage(written):
 
 
 def test_numbers_do_not_depend_on_the_number_of_processes():
-    plan = Plan(curves={"K-ABC": rejection}, bars={"SMC-ABC": smc}, seeds=(0, 1), simulations=150, pilot=100)
+    plan = Plan(curves={"K-ABC": rejection}, bars={"SMC-ABC": smc}, seeds=(0, 1), simulations=80, pilot=50)
     told = []
     two = run(replace(plan, n_jobs=2), lambda ended, total: told.append((ended, total)))
     one = run(replace(plan, n_jobs=1))

@@ -213,7 +213,7 @@ def test_single_precision_is_taken_as_it_is():
 
 
 def test_predictions_in_blocks(monkeypatch):
-    from decond.scale import posterior as module
+    from decond.regression import posterior as module
 
     u, x, z = problem(6, 40)
     model = SparseModel(KERNELS["matern"], u, noise=0.2)

@@ -90,7 +90,7 @@ def test_labels_have_the_weights_of_the_embedding_and_no_stretch(rng):
     mediators = descriptions(x, y, y, 0)
     places = unseen.places_of(mediators, RBF(), x, 0)
     assert len(places.tables) == len(mediators)
-    assert places.stretched == {}
+    assert places.stretched is None
 
 
 @pytest.mark.parametrize("seed", [5, 9])

@@ -13,6 +13,7 @@ from rich.text import Text
 from decond.cli.console import console, say_json, wrong_input
 from decond.cli.options import Folder, flag
 from decond.cli.outputs import check_folder, is_picture, json_in, say_wrote, times_of
+from decond.cli.wide_tables import Column, fitting_tables
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+TableText = tuple[str, list[str], list[list[str]]]
+"""A title, headings and rows."""
 
 KEYS = {
     "figure3": {"figure", "answers"},
@@ -110,24 +113,16 @@ def _has_numbers_of(figure: str, path: Path) -> bool:
 
 
 def _show_numbers(name: str, numbers: dict[str, Any]) -> None:
+    """Print the numbers of a figure as tables with nothing cut."""
     from decond.paper import TABLES
 
-    found = [_framed(*table) for table in TABLES[name](numbers)] if name in TABLES else _as_tables(numbers)
-    for table in found:
-        console.print(table)
+    for title, headings, rows in TABLES[name](numbers) if name in TABLES else _as_tables(numbers):
+        first, *others = (Column(heading, list(cells)) for heading, *cells in zip(headings, *rows, strict=True))
+        for table in fitting_tables(title, first, others, console.width):
+            console.print(table, crop=False)
 
 
-def _framed(title: str, headings: list[str], rows: list[list[str]]) -> Table:
-    """Return a table with its first column to the left and all others to the right."""
-    table = Table(title=title)
-    for at, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if at else "left")
-    for line in rows:
-        table.add_row(*map(Text, line))
-    return table
-
-
-def _as_tables(numbers: dict[str, Any]) -> list[Table]:
+def _as_tables(numbers: dict[str, Any]) -> list[TableText]:
     """Return a table for each set of answers: one row an answer, one column for each of its plain numbers."""
     parts = {
         words: part
@@ -137,16 +132,14 @@ def _as_tables(numbers: dict[str, Any]) -> list[Table]:
     return [_as_table(numbers["figure"] if len(parts) == 1 else words, part) for words, part in parts.items()]
 
 
-def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> Table:
+def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> TableText:
     keys = next(iter(answers.values()))
-    headings = [key for key in keys if any(isinstance(answer[key], float) for answer in answers.values())]
-    table = Table(title=title.replace("_", " "))
-    table.add_column("answer")
-    for heading in headings:
-        table.add_column(heading.replace("_", " "), justify="right")
-    for name, answer in answers.items():
-        table.add_row(name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in headings))
-    return table
+    numeric = [key for key in keys if any(isinstance(answer[key], float) for answer in answers.values())]
+    rows = [
+        [name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in numeric)]
+        for name, answer in answers.items()
+    ]
+    return title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in numeric)], rows
 
 
 def _show_comparison(rows: "list[Row]") -> None:
@@ -156,7 +149,12 @@ def _show_comparison(rows: "list[Row]") -> None:
     for name in dict.fromkeys(row.figure for row in rows):
         shown = [row for row in rows if row.figure == name]
         headings, cells = tabulated(shown)
-        console.print(_framed(f"figure {name.removeprefix('figure')}: {headings[1]} and reproduced", headings, cells))
+        table = Table(title=f"figure {name.removeprefix('figure')}: {headings[1]} and reproduced")
+        for at, heading in enumerate(headings):
+            table.add_column(heading, justify="right" if at else "left")
+        for line in cells:
+            table.add_row(*map(Text, line))
+        console.print(table)
         for reason, number in reasons(shown).items():
             console.print(Text(f"{number}. {reason}"))
         for note in NOTES[name]:

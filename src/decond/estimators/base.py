@@ -98,11 +98,11 @@ class AnsweringRegressor(IndirectRegressor):
         posterior, rows = self.posterior_, self._known_columns(X)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
-        mean = posterior.mean(rows) * self.scale_ + self.offset_
         if return_std:
-            std = posterior.std(rows)
-            std = std[:, None] if std.ndim < mean.ndim else std
-            return mean, np.broadcast_to(std * self.scale_, mean.shape).copy()
+            mean, variance = posterior.moments(rows)
+            std = np.sqrt(variance[:, None] if variance.ndim < mean.ndim else variance)
+            return mean * self.scale_ + self.offset_, np.broadcast_to(std * self.scale_, mean.shape).copy()
+        mean = posterior.mean(rows) * self.scale_ + self.offset_
         if return_cov:
             covariance = posterior.covariance(rows)
             covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
@@ -165,9 +165,9 @@ class PosteriorRegressor(AnsweringRegressor):
         if abs(float(np.mean(M.sum(axis=0))) - 1.0) > 0.3:
             raise ValueError("resolution is there only for targets that are averages: columns of M that sum to one.")
         x = self.posterior_.prior.covariance.points(model.observation.x, "x")
-        mean, std = self.posterior_.mean(x), self.posterior_.std(x)
+        mean, variance = self.posterior_.moments(x)
         within = np.maximum(M.T @ mean**2 - (M.T @ mean) ** 2, 0.0)
-        return float(np.sqrt(np.mean(within)) / np.sqrt(np.mean(std**2)))
+        return float(np.sqrt(np.mean(within) / np.mean(variance)))
 
     def _rows_seen(self) -> np.ndarray:
         return np.asarray(self._heaviest_model().observation.x)

@@ -43,7 +43,7 @@ def doubted(model: Model, z: np.ndarray) -> Model | None:
     averaged = np.asarray(linear.transformation.T @ product)
     explained = factor.half_solve(averaged)
     averaged = averaged - multiply(explained.T, explained)
-    reliability = reliabilities(posterior.mean(x), posterior.variance(x), averaged, linear.transformation)
+    reliability = reliabilities(*posterior.moments(x), averaged, linear.transformation)
     if np.all(reliability > 1.0 - NOTICEABLE):
         return None
     return Model(model.prior, model.observation.replace(reliability=reliability))

@@ -199,7 +199,7 @@ class TaskTransformedGP(PosteriorRegressor):
         choice = self._scaled_kernel(x, z)._replace(kernel=best.prior.kernel)
         choice = with_trend(choice, x, deviation_of(z) ** 2)
         prior, choice = best.prior.replace(kernel=choice.kernel), choice.under("prior.kernel.")
-        start = Beginning(prior, noise, posterior.mean(x), posterior.variance(x))
+        start = Beginning(prior, noise, *posterior.moments(x))
 
         def variables(model: Model) -> list[Variable]:
             return select(model, free_paths(model, choice, Extra()), (), choice.bounds, choice.hyperpriors)

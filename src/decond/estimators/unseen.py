@@ -71,17 +71,18 @@ def moved(found: FitResult, x: np.ndarray, z: np.ndarray, stretch: float) -> Beg
     model, center = found.model, x.mean(axis=0)
     posterior = condition(model.prior, model.observation, z)
     back = center + (x - center) / stretch
-    return Beginning(model.prior, model.observation.noise, posterior.mean(back), posterior.variance(back))
+    return Beginning(model.prior, model.observation.noise, *posterior.moments(back))
 
 
 class Places(NamedTuple):
-    """How probable every row of x is for each target, (n, m): one table or rivals, and those of other stretches.
+    """How probable every row of x is for each target, (n, m): one table or rivals.
 
-    `pairs` is the number of pairs from which they were learned.
+    `stretched` gives the table of another stretch, where there are such; `pairs` is the number of pairs from which
+    they were learned.
     """
 
     tables: list[np.ndarray]
-    stretched: dict[float, np.ndarray]
+    stretched: Callable[[float], np.ndarray] | None
     pairs: int
 
 
@@ -89,9 +90,9 @@ def places_of(mediators: Sequence[Mediation], kernel_x: Kernel, x: np.ndarray, s
     """Return the probabilities from shifted residuals where all columns are numbers, else those of the embedding."""
     y, y_task = mediators[0].pairs, mediators[0].task
     if x.dtype.kind != "f" or label_columns(y):
-        return Places([mediator.probabilities(kernel_x, x) for mediator in mediators], {}, len(x))
+        return Places([mediator.probabilities(kernel_x, x) for mediator in mediators], None, len(x))
     chances = Chances(x, y, y_task, seed)
-    return Places([chances.table()], {stretch: chances.table(stretch) for stretch in STRETCHES}, chances.pairs)
+    return Places([chances.table()], chances.table, chances.pairs)
 
 
 def unseen_fits(
@@ -107,8 +108,8 @@ def unseen_fits(
     """Return fits whose weights come from Bayes' rule, `rival` being the best objective of the other models.
 
     For each table searches begin at two places and at the mirror image of the better end; for each stretch where
-    those ended. All ends that differ are kept. `expected` is E[x | y] at the task rows. Of an x with labels there is
-    no line and no mirror image.
+    those ended, unless the other models leave them no weight. All ends that differ are kept. `expected` is E[x | y]
+    at the task rows. Of an x with labels there is no line and no mirror image.
     """
     least_noise = LEAST_NOISE / START_NOISE * start.noise
     numbers = x.dtype.kind == "f"
@@ -127,10 +128,11 @@ def unseen_fits(
         return distinct(found)
 
     plain = [optima(table) for table in places.tables]
-    stretched = [
-        distinct([search(moved(fit, x, z, stretch), table) for fit in plain[0].likely()])
-        for stretch, table in places.stretched.items()
-    ]
+    stretched = []
+    if places.stretched is not None and _probability(plain, rival) >= NEGLIGIBLE:
+        for stretch in STRETCHES:
+            table = places.stretched(stretch)
+            stretched.append(distinct([search(moved(fit, x, z, stretch), table) for fit in plain[0].likely()]))
     return _weighted(plain, stretched, rival, tables_power(places.pairs, len(z)), sum(spent))
 
 
@@ -181,6 +183,12 @@ def _differ(one: FitResult, other: FitResult) -> bool:
     return bool(distance.mean() > OTHER_PLACES)
 
 
+def _probability(plain: list[Optima], rival: float) -> float:
+    """Return the probability of these tables against the models of the mean, by Bayes' rule."""
+    logs = np.array([optima.objective for optima in plain])
+    return float(expit(logsumexp(logs) - np.log(len(logs)) - rival))
+
+
 def _weighted(
     plain: list[Optima], stretched: list[Optima], rival: float, power: float, evaluations: int
 ) -> UnseenFits:
@@ -189,11 +197,10 @@ def _weighted(
     Tables, stretched or not, have equal odds beforehand, and among each other the evidence to this power; those that
     are not stretched have Bayes' rule against the models of the mean.
     """
-    logs = np.array([optima.objective for optima in plain])
-    probability = float(expit(logsumexp(logs) - np.log(len(logs)) - rival))
-    held = softmax(power * np.array([optima.objective for optima in [*plain, *stretched]]))
-    every = [fit for optima in [*plain, *stretched] for fit in optima.fits]
-    shares = np.concatenate([share * optima.shares for share, optima in zip(held, [*plain, *stretched], strict=True)])
+    probability, tables = _probability(plain, rival), [*plain, *stretched]
+    held = softmax(power * np.array([optima.objective for optima in tables]))
+    every = [fit for optima in tables for fit in optima.fits]
+    shares = np.concatenate([share * optima.shares for share, optima in zip(held, tables, strict=True)])
     kept = np.flatnonzero(shares >= NEGLIGIBLE) if probability >= NEGLIGIBLE else np.array([], dtype=int)
     weights = min(probability, MOST_WEIGHT) * shares[kept] / shares[kept].sum()
     fits = [(every[i], HyperparameterSample((every[i].parameters,), np.ones(1))) for i in kept]

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from decond.learning.fit import FitResult, Objective
 from decond.learning.variables import Variable
@@ -58,7 +58,9 @@ def sample_hyperparameters(
     objective = Objective(result.model, z, variables)
     optimum = objective.vector_of(result.parameters)
     curvatures, axes = _curvature(objective, optimum)
-    normal = norm.ppf(qmc.Sobol(len(optimum), seed=seed).random(n)) if n else np.zeros((0, len(optimum)))
+    from scipy.stats import qmc  # takes a second to import, and those who only simulate do without it
+
+    normal = ndtri(qmc.Sobol(len(optimum), seed=seed).random(n)) if n else np.zeros((0, len(optimum)))
     steps = np.vstack([np.zeros(len(optimum)), (normal / np.sqrt(curvatures)) @ axes.T])
     vectors = optimum + steps
     lower, upper = objective.bounds

@@ -11,7 +11,6 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
-from decond.lfi.cluster import Cluster
 from decond.lfi.execution import Result
 from decond.lfi.work import CRASHED, UNSENDABLE, SimulationError, Task, Work
 
@@ -25,6 +24,8 @@ def results(
     backend, wanted = get_active_backend()
     try:
         if hasattr(backend, "client"):  # of joblib's backends, the one for Dask
+            from decond.lfi.cluster import Cluster  # not in workers of joblib: it brings decond.scale along
+
             cluster = Cluster(backend, work, wanted if n_jobs is None else n_jobs)
             with contextlib.closing(cluster.results(tasks)) as arriving:
                 yield from arriving

@@ -50,13 +50,14 @@ class MixturePosterior:
 
     def variance(self, x: Any) -> np.ndarray:
         """Return the variance of f at the rows of x: (q,), or (q, t) for several targets."""
-        center = self.mean(x)
-        total = np.zeros_like(center)
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            within = part.variance(x)
-            within = within[:, None] if center.ndim == 2 else within
-            total += weight * (within + (part.mean(x) - center) ** 2)
-        return total
+        return self.moments(x)[1]
+
+    def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return `mean` and `variance` at the rows of x."""
+        views = [part.moments(x) for part in self.parts]
+        heavy = [(view, weight) for view, weight in zip(views, self.centers, strict=True) if weight]
+        center = sum(weight * mean for (mean, _), weight in heavy)
+        return center, _spread(views, self.weights, center)
 
     def std(self, x: Any) -> np.ndarray:
         """Return the standard deviation of f at the rows of x, shaped like the mean."""
@@ -84,12 +85,17 @@ class MixturePosterior:
         """Return means and variances of each target predicted from the others, noise included."""
         views = [part.leave_one_out() for part in self.parts]
         mean = sum(weight * view[0] for view, weight in zip(views, self.weights, strict=True))
-        total = np.zeros_like(mean)
-        for (center, variance), weight in zip(views, self.weights, strict=True):
-            within = variance[:, None] if mean.ndim == 2 else variance
-            total += weight * (within + (center - mean) ** 2)
-        return mean, total
+        return mean, _spread(views, self.weights, mean)
 
     def __repr__(self) -> str:
         """Show the number of parts and the log evidence."""
         return f"MixturePosterior({len(self.parts)} parts, log evidence {self.log_evidence:.6g})"
+
+
+def _spread(views: Sequence[tuple[np.ndarray, np.ndarray]], weights: np.ndarray, center: np.ndarray) -> np.ndarray:
+    """Return Σ_s w_s [v_s + (mean_s - center)²] of views (mean_s, v_s)."""
+    total = np.zeros_like(center)
+    for (mean, variance), weight in zip(views, weights, strict=True):
+        within = variance[:, None] if center.ndim == 2 else variance
+        total += weight * (within + (mean - center) ** 2)
+    return total

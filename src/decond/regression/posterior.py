@@ -1,6 +1,7 @@
 """What is known of f after the data: an immutable posterior, every answer a view of one factorization."""
 
 import abc
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,14 @@ from decond.regression.priors import Prior, prior_mean
 
 __all__ = ["FunctionPosterior", "InducingPosterior", "Posterior", "WeightPosterior"]
 
+BLOCK_ENTRIES = 2**21
+"""Entries of k(x_i, x), or of φ(x), that an answer holds at a time (16 MB)."""
+
 
 class Posterior(abc.ABC):
     """The Gaussian posterior of f: `mean`, `variance`, `covariance`, `sample`, `log_evidence`, `leave_one_out`.
 
+    `moments` gives mean and variance for little more than the price of the variance. All three work in blocks.
     With several target columns, means have shape (q, t); variances are shared by all columns.
 
     >>> from decond.kernels import RBF
@@ -54,16 +59,16 @@ class Posterior(abc.ABC):
         """Log p(z̃), summed over target columns."""
 
     @abc.abstractmethod
-    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        """Return E[f(x) | z̃] less the prior's mean, (q, t)."""
+    def _cross(self, x: np.ndarray) -> np.ndarray:
+        """Return what the weights of the mean are weights of, k(x_i, x) or φ(x): a column for each row of x."""
 
     @abc.abstractmethod
-    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
-        """Return var[f(x) | z̃], possibly negative by rounding."""
+    def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        """Return var[f(x) | z̃], possibly negative by rounding, from `_cross` at x."""
 
     @abc.abstractmethod
-    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
-        """Return cov[f(x) | z̃]."""
+    def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        """Return cov[f(x) | z̃], from `_cross` at x."""
 
     @abc.abstractmethod
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
@@ -76,12 +81,17 @@ class Posterior(abc.ABC):
 
     def mean(self, x: Any) -> np.ndarray:
         """Return the posterior mean of f at the rows of x: (q,), or (q, t) for several targets."""
-        mean = self._centered_mean(self._queries(x)) + self._mean
-        return mean[:, 0] if self._flat else mean
+        return self._shaped([self._means(cross) for _, cross in self._in_blocks(x)])
 
     def variance(self, x: Any) -> np.ndarray:
         """Return the posterior variance of f at the rows of x, (q,); the noise of the targets is not in it."""
-        return np.maximum(self._marginal_variance(self._queries(x)), 0.0)
+        return np.maximum(np.concatenate([self._variances(*block) for block in self._in_blocks(x)]), 0.0)
+
+    def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return `mean` and `variance` at the rows of x."""
+        blocks = [(self._means(cross), self._variances(rows, cross)) for rows, cross in self._in_blocks(x)]
+        means, variances = zip(*blocks, strict=True)
+        return self._shaped(means), np.maximum(np.concatenate(variances), 0.0)
 
     def std(self, x: Any) -> np.ndarray:
         """Return the posterior standard deviation of f at the rows of x, (q,)."""
@@ -89,7 +99,8 @@ class Posterior(abc.ABC):
 
     def covariance(self, x: Any) -> np.ndarray:
         """Return the posterior covariance of f between the rows of x, (q, q)."""
-        covariance = self._full_covariance(self._queries(x))
+        rows = self._queries(x)
+        covariance = self._covariances(rows, self._cross(rows))
         return 0.5 * (covariance + covariance.T)
 
     def sample(self, x: Any, n: int, seed: Any = None) -> np.ndarray:
@@ -101,7 +112,7 @@ class Posterior(abc.ABC):
         queries = self._queries(x)
         values, vectors = np.linalg.eigh(self.covariance(queries))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        mean = self._centered_mean(queries) + self._mean
+        mean = self._means(self._cross(queries))
         draws = np.random.default_rng(seed).standard_normal((n, len(queries), mean.shape[1]))
         samples = mean + np.einsum("qr,nrt->nqt", root, draws)
         return samples[:, :, 0] if self._flat else samples
@@ -114,6 +125,22 @@ class Posterior(abc.ABC):
         alpha, diagonal = self._inverse()
         mean = self._z - alpha / diagonal[:, None]
         return (mean[:, 0] if self._flat else mean), 1.0 / diagonal
+
+    def _means(self, cross: np.ndarray) -> np.ndarray:
+        """Return E[f(x) | z̃], (q, t), from `_cross` at x."""
+        return multiply(cross.T, self._weights) + self._mean
+
+    def _shaped(self, means: Sequence[np.ndarray]) -> np.ndarray:
+        joined = np.concatenate(means)
+        return joined[:, 0] if self._flat else joined
+
+    def _in_blocks(self, x: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield rows of x, at least one block of them, with `_cross` at them."""
+        queries = self._queries(x)
+        height = max(1, BLOCK_ENTRIES // max(1, len(self._weights)))
+        for start in range(0, max(1, len(queries)), height):
+            rows = queries[start : start + height]
+            yield rows, self._cross(rows)
 
     def _queries(self, x: Any) -> np.ndarray:
         rows = self.prior.covariance.points(x, "x")
@@ -131,28 +158,24 @@ class Posterior(abc.ABC):
 
 
 class _ProjectedPosterior(Posterior):
-    """A posterior from targets c with covariance factor T and cross-covariance G k(x, x*) (subclasses give them)."""
+    """A posterior from targets with covariance factor T and cross-covariance G k(x, x*) (subclasses give them)."""
 
     _factor: Factor
-    _targets: np.ndarray
 
     @abc.abstractmethod
     def _project(self, cross: np.ndarray) -> np.ndarray:
         """Return G cross: the covariance of the targets with f(x*), from that of f(x)."""
 
-    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return multiply(self._cross(x).T, self._factor.solve(self._targets))
-
-    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
-        explained = self._factor.half_solve(self._cross(x))
+    def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        explained = self._factor.half_solve(self._project(cross))
         return self.prior.covariance.diagonal(x) - (explained**2).sum(axis=0)
 
-    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
-        explained = self._factor.half_solve(self._cross(x))
+    def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        explained = self._factor.half_solve(self._project(cross))
         return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
 
     def _cross(self, x: np.ndarray) -> np.ndarray:
-        return self._project(self.prior.covariance.gram(self.points, x))
+        return self.prior.covariance.gram(self.points, x)
 
 
 class FunctionPosterior(_ProjectedPosterior):
@@ -170,7 +193,7 @@ class FunctionPosterior(_ProjectedPosterior):
         self, prior: Prior, points: np.ndarray, linear: Linearization, z: np.ndarray, factor: Factor
     ) -> None:
         super().__init__(prior, points, linear, z)
-        self._factor, self._targets = factor, self._residual
+        self._factor = factor
         self._weights = np.asarray(linear.transformation @ factor.solve(self._residual))
 
     @property
@@ -210,7 +233,6 @@ class InducingPosterior(_ProjectedPosterior):
     ) -> None:
         super().__init__(prior, points, linear, z)
         self._low_rank, self._factor = low_rank, low_rank.core
-        self._targets = multiply(low_rank.basis.T, self._residual)
         self._weights = linear.bridge_transposed(low_rank.rows_solve(self._residual))
 
     @property
@@ -268,14 +290,14 @@ class WeightPosterior(Posterior):
         log_ratio = self._precision.log_determinant + len(self._weights) * np.log(variance)
         return -0.5 * float(misfit + penalty + targets * (log_noise + log_ratio + m * np.log(2.0 * np.pi)))
 
-    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return multiply(self._features(x), self._weights)
+    def _cross(self, x: np.ndarray) -> np.ndarray:
+        return self.prior.features.transform(x).T  # type: ignore[attr-defined]
 
-    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
-        return (self._precision.half_solve(self._features(x).T) ** 2).sum(axis=0)
+    def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        return (self._precision.half_solve(cross) ** 2).sum(axis=0)
 
-    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
-        white = self._precision.half_solve(self._features(x).T)
+    def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        white = self._precision.half_solve(cross)
         return multiply(white.T, white)
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
@@ -289,6 +311,3 @@ class WeightPosterior(Posterior):
         factor = self._linear.noise_factor
         unwhitened = factor.half_solve_transposed(half.T)
         return factor.half_solve_transposed(fitted), factor.inverse_diagonal() - (unwhitened**2).sum(axis=1)
-
-    def _features(self, x: np.ndarray) -> np.ndarray:
-        return self.prior.features.transform(x)  # type: ignore[attr-defined]

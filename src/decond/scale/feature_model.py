@@ -32,9 +32,6 @@ __all__ = ["FeatureModel", "FeaturePosterior"]
 ROUNDING = 1e-6
 """Rounding of the sums over pairs, relative to the ridge, beyond which there is a warning."""
 
-BLOCK_ENTRIES = 2**21
-"""Entries of features that a prediction holds at a time (16 MB)."""
-
 
 class FeatureModel(Parametrized):
     """z = E[f(X) | y] + noise with f(x) = wᵀφ(x), p(x | y) known through pairs (Theorem 5.3, part 1, of the paper).
@@ -216,7 +213,7 @@ class FeatureHead:
 
 
 class FeaturePosterior(Posterior):
-    """The posterior of f given all rows that the sums have seen; `mean` and `variance` work in blocks.
+    """The posterior of f given all rows that the sums have seen.
 
     w has the mean γ²Hβ, β = Ψ̃S⁻¹z, and the covariance γ²I - γ⁴HBHᵀ, B = Ψ̃S⁻¹Ψ̃ᵀ. Of a kernel seen through landmarks,
     what these leave open stays as uncertain as the prior has it: γ²(k(x, x') - φ(x)ᵀφ(x')) is in the covariance.
@@ -265,26 +262,15 @@ class FeaturePosterior(Posterior):
             "cross-validation, or TaskTransformedGP on a smaller table."
         )
 
-    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([multiply(phi, self._weights) for _, phi in self._in_blocks(x)])
+    def _cross(self, x: np.ndarray) -> np.ndarray:
+        return self._transform(x).T
 
-    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
-        return np.concatenate(
-            [
-                self.prior.covariance.diagonal(rows) - (multiply(self._explaining, phi.T) ** 2).sum(axis=0)
-                for rows, phi in self._in_blocks(x)
-            ]
-        )
+    def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        return self.prior.covariance.diagonal(x) - (multiply(self._explaining, cross) ** 2).sum(axis=0)
 
-    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
-        explained = multiply(self._explaining, self._transform(x).T)
+    def _covariances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
+        explained = multiply(self._explaining, cross)
         return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
-
-    def _in_blocks(self, x: np.ndarray) -> Any:
-        height = max(1, BLOCK_ENTRIES // len(self._weights))
-        for start in range(0, len(x), height):
-            rows = x[start : start + height]
-            yield rows, self._transform(rows)
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         return self.leave_one_out()

@@ -11,12 +11,9 @@ from decond.scale.statistics import Statistics
 
 __all__ = ["ConditionalMeanPosterior", "SparsePosterior"]
 
-BLOCK_ENTRIES = 2**21
-"""Entries of k(u, x) that a prediction holds at a time (16 MB)."""
-
 
 class SparsePosterior(Posterior):
-    """The posterior of f given all rows that the statistics have seen; `mean` and `variance` work in blocks.
+    """The posterior of f given all rows that the statistics have seen.
 
     With F, q and T = FᵀK̃F + σ²I of the head and w = R⁻¹k(u, x): E[f(x)] = wᵀFT⁻¹q, var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw.
 
@@ -49,14 +46,8 @@ class SparsePosterior(Posterior):
             "cross-validation, or regression.condition on a smaller table."
         )
 
-    def _centered_mean(self, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([multiply(cross.T, self._weights) for _, cross in self._in_blocks(x)])
-
-    def _marginal_variance(self, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([self._variances(rows, cross) for rows, cross in self._in_blocks(x)])
-
-    def _full_covariance(self, x: np.ndarray) -> np.ndarray:
-        return self._covariances(x, self.prior.covariance.gram(self.points, x))
+    def _cross(self, x: np.ndarray) -> np.ndarray:
+        return self.prior.covariance.gram(self.points, x)
 
     def _variances(self, x: np.ndarray, cross: np.ndarray) -> np.ndarray:
         return self.prior.covariance.diagonal(x) - (self._explained(cross) ** 2).sum(axis=0)
@@ -68,12 +59,6 @@ class SparsePosterior(Posterior):
     def _explained(self, cross: np.ndarray) -> np.ndarray:
         """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
         return self._head.core.half_solve(multiply(self._head.root.T, multiply(self._whitening.root, cross)))
-
-    def _in_blocks(self, x: np.ndarray) -> Any:
-        height = max(1, BLOCK_ENTRIES // len(self.points))
-        for start in range(0, len(x), height):
-            rows = x[start : start + height]
-            yield rows, self.prior.covariance.gram(self.points, rows)
 
     def _inverse(self) -> tuple[np.ndarray, np.ndarray]:
         return self.leave_one_out()
