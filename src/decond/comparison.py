@@ -169,8 +169,12 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
     >>> chosen_by_label("all", "method", ["smc", "dme"], float, "a number")
     {'smc': 'smc', 'dme': 'dme'}
     """
-    if not isinstance(given, Mapping):
-        given = _by_text([given] if isinstance(given, str | kind) else list(given), noun, known)
+    if isinstance(given, Mapping):
+        labels, chosen = list(given), list(given.values())
+    else:
+        chosen = [given] if isinstance(given, str | kind) else list(given)
+        labels = chosen = list(known) if chosen == ["all"] else chosen
+    given = _by_text(labels, chosen, noun)
     if not given:
         raise ValueError(f'{noun}s is empty; name some, or say "all".')
     for label, one in given.items():
@@ -185,15 +189,19 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
     return dict(given)
 
 
-def _by_text(chosen: list[Any], noun: str, known: Sequence[str]) -> dict[str, Any]:
-    """Return what has no labels by its text, which for objects tells their settings; raise if two are alike."""
-    if chosen == ["all"]:
-        chosen = list(known)
-    labels = [str(one) for one in chosen]
-    for label in labels:
-        if labels.count(label) > 1:
+def _by_text(labels: list[Any], chosen: list[Any], noun: str) -> dict[str, Any]:
+    """Return what was chosen by the text of its labels, which for objects tells their settings, or raise.
+
+    >>> _by_text([1, "1"], ["smc", "dme"], "method")
+    Traceback (most recent call last):
+        ...
+    ValueError: methods has 2 that are called 1; leave out what is there twice, or give each a label of its own.
+    """
+    texts = [str(label) for label in labels]
+    for text in texts:
+        if texts.count(text) > 1:
             raise ValueError(
-                f"{noun}s has {labels.count(label)} that are called {label}; leave out what is there twice, or give "
-                "a mapping with a label for each."
+                f"{noun}s has {texts.count(text)} that are called {text}; leave out what is there twice, or give "
+                "each a label of its own."
             )
-    return dict(zip(labels, chosen, strict=True))
+    return dict(zip(texts, chosen, strict=True))

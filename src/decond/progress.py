@@ -1,6 +1,7 @@
 """How far long work has come, shown on a terminal: work within other work has a line of its own below it."""
 
 import contextlib
+import multiprocessing
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,8 +35,8 @@ def progress_bar(words: str, total: float | None = None, shown: bool | None = No
     Args:
         words: What is being done.
         total: How much there is to do, if known.
-        shown: True draws everywhere, and the bar stays; False draws nothing for this work and all within it; by
-            default there is a bar on a terminal.
+        shown: True draws everywhere, and the bar stays; False draws nothing for this work and all within it, except
+            in threads that it starts; by default there is a bar on a terminal, drawn by the main process only.
 
     >>> with progress_bar("counting", total=2) as report:  # not on a terminal: draws nothing
     ...     report(1, status="half of it")
@@ -73,9 +74,10 @@ def _say_nothing(done: float | None = None, total: float | None = None, *, words
 
 
 def _on_terminal() -> bool:
+    """Tell whether stderr is a terminal, and this process the main one: its workers share the terminal with it."""
     from rich.console import Console
 
-    return Console(stderr=True).is_terminal
+    return multiprocessing.parent_process() is None and Console(stderr=True).is_terminal
 
 
 def _display(transient: bool) -> "Progress":
@@ -83,7 +85,8 @@ def _display(transient: bool) -> "Progress":
     from rich.progress import Progress
 
     both = Console().is_terminal  # what is printed meanwhile goes above the bar, unless it goes elsewhere
-    return Progress(*_columns(), console=Console(stderr=True), transient=transient, redirect_stdout=both)
+    unbroken = Console(stderr=True, soft_wrap=True)
+    return Progress(*_columns(), console=unbroken, transient=transient, redirect_stdout=both)
 
 
 def _columns() -> "list[ProgressColumn]":
@@ -97,5 +100,5 @@ def _columns() -> "list[ProgressColumn]":
         def render(self, task: Any) -> Any:
             return "" if task.time_remaining is None else super().render(task)
 
-    words, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
+    words, status = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[status]}"))
     return [words, BarColumn(), IfKnown(), status, TimeElapsedColumn(), LeftIfKnown()]

@@ -1,14 +1,17 @@
 """Bars on a terminal: work within other work has its own line; elsewhere, and where not wanted, there are none."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
 
 import pytest
+from scipy import stats
 
+from decond import lfi
 from decond.progress import progress_bar
+
+pty = pytest.importorskip("pty")
 
 INFER = """
 import warnings
@@ -64,12 +67,12 @@ import warnings
 from decond.progress import progress_bar
 with progress_bar("counting", 2) as report:
     print("one")
-    warnings.warn("two")
+    warnings.warn("two " * 50)
     report(1, status="half of it")
 """
     printed, drawn = on_a_terminal(code)
     assert printed == "one\n"
-    assert "UserWarning: two" in drawn
+    assert f"UserWarning: {'two ' * 50}" in drawn
     assert re.search(r"counting\s+\S+\s+1/2 half of it", drawn), drawn
 
 
@@ -90,3 +93,40 @@ def test_false_silences_what_is_within(capfd):
     with progress_bar("afterwards", 3, shown=True) as report:
         report(3)
     assert "afterwards" in capfd.readouterr().err
+
+
+def test_worker_processes_leave_the_terminal_to_the_main_one():
+    code = """
+import joblib
+from decond.progress import progress_bar
+def work(_):
+    with progress_bar("inner", 2) as report:
+        report(1)
+with progress_bar("outer", 2) as report:
+    joblib.Parallel(n_jobs=2)(joblib.delayed(work)(i) for i in range(2))
+    report(2)
+"""
+    _, drawn = on_a_terminal(code)
+    assert "outer" in drawn
+    assert "inner" not in drawn
+
+
+def test_labels_are_shown_as_they_are_and_the_last_method_is_counted(capfd):
+    prior = lfi.Prior({"mean": stats.norm(0, 2)})
+    methods = {"[red] a [/b]": "rejection", 2: "rejection"}
+    found = lfi.compare(lambda theta, rng: theta + rng.normal(size=1), prior, [1.0], methods, 60, progress=True)
+    assert list(found.found) == ["[red] a [/b]", "2"]
+    assert re.search(r"comparing\s+\S+\s+2/2", capfd.readouterr().err)
+
+
+def test_a_diagnosis_that_reports_elsewhere_draws_nothing():
+    code = """
+from scipy import stats
+from decond import lfi
+prior = lfi.Prior({"mean": stats.norm(0, 2)})
+sims = lfi.simulate(lambda theta, rng: theta + rng.normal(size=1), prior, 300, progress=False)
+seen = []
+lfi.diagnose(lfi.RejectionABC(0.3), sims, prior, [1.0], n=20, progress=lambda *told: seen.append(told))
+assert seen
+"""
+    assert on_a_terminal(code)[1] == ""

@@ -99,6 +99,7 @@ def compare(
             for label, model in chosen.items():
                 report(len(runs), words=f"comparing: {label}")
                 runs.append(_run(label, _built(model, seed), tables, known, judged, seed))
+        report(len(runs), words="comparing")
     return _concluded(tables, known, judged, runs)
 
 

@@ -117,6 +117,7 @@ def compare(
             for label, method in chosen.items():
                 report(len(runs), words=f"comparing: {label}")
                 runs.append(_run(label, method, shared, rounds, judge, first=seed == chosen_seeds[0]))
+        report(len(runs), words="comparing")
     return _concluded(given, judge, runs, budget)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.regression.posterior import Posterior
+from decond.regression.posterior import BLOCK_ENTRIES, Posterior
 
 __all__ = ["MixturePosterior"]
 
@@ -54,6 +54,14 @@ class MixturePosterior:
 
     def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return `mean` and `variance` at the rows of x."""
+        rows = self.prior.covariance.points(x, "x")
+        height = max(1, BLOCK_ENTRIES // len(self.parts))
+        blocks = [self._moments(rows[start : start + height]) for start in range(0, len(rows), height)]
+        means, variances = zip(*blocks, strict=True)
+        return np.concatenate(means), np.concatenate(variances)
+
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return them from those of all parts, which are held at once."""
         views = [part.moments(x) for part in self.parts]
         heavy = [(view, weight) for view, weight in zip(views, self.centers, strict=True) if weight]
         center = sum(weight * mean for (mean, _), weight in heavy)

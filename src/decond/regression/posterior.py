@@ -22,7 +22,10 @@ from decond.regression.priors import Prior, prior_mean
 __all__ = ["FunctionPosterior", "InducingPosterior", "Posterior", "WeightPosterior"]
 
 BLOCK_ENTRIES = 2**21
-"""Entries of k(x_i, x), or of φ(x), that an answer holds at a time (16 MB)."""
+"""Entries of k(x_i, x), or of φ(x), that an answer holds at a time (16 MB), if these are `LEAST_ROWS` rows of x."""
+
+LEAST_ROWS = 500
+"""Rows of x in a block; matrix products of fewer are slow."""
 
 
 class Posterior(abc.ABC):
@@ -137,7 +140,7 @@ class Posterior(abc.ABC):
     def _in_blocks(self, x: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield rows of x, at least one block of them, with `_cross` at them."""
         queries = self._queries(x)
-        height = max(1, BLOCK_ENTRIES // max(1, len(self._weights)))
+        height = max(LEAST_ROWS, BLOCK_ENTRIES // max(1, len(self._weights)))
         for start in range(0, max(1, len(queries)), height):
             rows = queries[start : start + height]
             yield rows, self._cross(rows)

@@ -92,7 +92,7 @@ def diagnose(
         judged = judged.ordered_as(names)
     calibration = sufficiency = None
     if not why_not:
-        with progress_bar("judging the posterior") as report:
+        with progress_bar("judging the posterior", shown=None if progress is None else False) as report:
             told = progress if progress is not None else report
             trials = {"test": judged, "seed": seed, "level": level}
             calibration, sufficiency = _refitted(method, sims, prior, n, seconds, told, trials)
