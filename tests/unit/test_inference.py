@@ -94,27 +94,13 @@ def test_a_larger_budget_adds_to_the_store(tmp_path):
     assert kept <= {float(x) for x in more.x[:, 0]}
 
 
-QUICKER = {"gpsabc": {"n_samples": 2000}, "lfvi": {"steps": 300}, "mdn": {"steps": 1000}}
-"""Settings that are enough for one parameter, of methods whose own take seconds."""
-
-
-def quicker(name):
-    """Return a method by its name, with fewer steps where it takes many."""
-    method = method_named(name)
-    assert type(method).__name__ == METHODS[name]
-    for setting, value in QUICKER.get(name, {}).items():
-        assert getattr(method, setting) > value
-        setattr(method, setting, value)
-    return method if name in QUICKER else name
-
-
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"k2abc"}))
 def test_every_method_by_name(name):
     rounds = 2 if name in ("residual", "dme") else 1
     mean, sd = exact(1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lfi.PosteriorWarning)
-        posterior = lfi.infer(gaussian, PRIOR, [1.0], n_simulations=240, rounds=rounds, method=quicker(name))
+        posterior = lfi.infer(gaussian, PRIOR, [1.0], n_simulations=240, rounds=rounds, method=name)
     draws = posterior.sample(2000)
     assert draws.shape == (2000, 1)
     assert np.abs(draws.mean() - mean) < 1.5 * sd
@@ -271,6 +257,20 @@ def test_wrong_input():
 
 
 # ---- small budgets -------------------------------------------------------------------------------------------
+
+
+QUICKER = {"gpsabc": {"n_samples": 2000}, "lfvi": {"steps": 300}, "mdn": {"steps": 1000}}
+"""Settings that are enough for one parameter, of methods whose own take seconds."""
+
+
+def quicker(name):
+    """Return a method by its name, with fewer steps where it takes many."""
+    method = method_named(name)
+    assert type(method).__name__ == METHODS[name]
+    for setting, value in QUICKER.get(name, {}).items():
+        assert getattr(method, setting) > value
+        setattr(method, setting, value)
+    return method if name in QUICKER else name
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"k2abc"}))
