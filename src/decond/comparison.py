@@ -174,10 +174,10 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
     else:
         chosen = [given] if isinstance(given, str | kind) else list(given)
         labels = chosen = list(known) if chosen == ["all"] else chosen
-    given = _by_text(labels, chosen, noun)
-    if not given:
+    found = _by_text(labels, chosen, noun)
+    if not found:
         raise ValueError(f'{noun}s is empty; name some, or say "all".')
-    for label, one in given.items():
+    for label, one in found.items():
         if isinstance(one, kind) or (isinstance(one, str) and one in known):
             continue
         if isinstance(one, str):
@@ -186,7 +186,7 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
             raise ValueError(f"there is no {noun} {one!r}{hint} Choose from {', '.join(known)}.")
         shown = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
         raise TypeError(f"{noun}s[{label!r}] is {shown}; give a name, or {example}.")
-    return dict(given)
+    return found
 
 
 def _by_text(labels: list[Any], chosen: list[Any], noun: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from decond.regression import (
     condition,
     log_evidence,
 )
+from decond.regression import mixture as mixture_module
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((11, 2))
@@ -361,7 +362,7 @@ WEIGHTS, CENTERS = np.array([0.5, 0.3, 0.2]), np.array([0.0, 0.9, 0.1])
 
 @pytest.mark.parametrize("centers", [None, CENTERS], ids=["mean of all", "mean at some"])
 @pytest.mark.parametrize("columns", [None, 2], ids=["one target", "two targets"])
-def test_moments_of_a_mixture(columns, centers):
+def test_moments_of_a_mixture(columns, centers, monkeypatch):
     posteriors = parts(columns)
     mixture = MixturePosterior(posteriors, WEIGHTS, centers)
     means = np.array([part.mean(X_NEW) for part in posteriors]).reshape(3, 4, -1)
@@ -377,6 +378,9 @@ def test_moments_of_a_mixture(columns, centers):
     variance = np.einsum("qqt->qt", expected).reshape(shape)
     np.testing.assert_allclose(mixture.variance(X_NEW), variance, rtol=1e-10)
     np.testing.assert_allclose(mixture.std(X_NEW), np.sqrt(variance), rtol=1e-10)
+    monkeypatch.setattr(mixture_module, "BLOCK_ENTRIES", 3 * len(posteriors))  # three rows in the first of two blocks
+    for found, known in zip(mixture.moments(X_NEW), (center.reshape(shape), variance), strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-10)
     heaviest = posteriors[int(np.argmax(at))]
     assert mixture.log_evidence == heaviest.log_evidence
     assert mixture.prior is heaviest.prior

@@ -18,11 +18,9 @@ from decond.progress import progress_bar
 
 if TYPE_CHECKING:
     from decond.paper.comparison import Row
+    from decond.paper.output import Table as PlainTable
 
 __all__ = ["command"]
-
-TableText = tuple[str, list[str], list[list[str]]]
-"""A title, headings and rows."""
 
 KEYS = {
     "figure3": {"figure", "answers"},
@@ -122,7 +120,7 @@ def _show_numbers(name: str, numbers: dict[str, Any]) -> None:
             console.print(table, crop=False)
 
 
-def _as_tables(numbers: dict[str, Any]) -> list[TableText]:
+def _as_tables(numbers: dict[str, Any]) -> "list[PlainTable]":
     """Return a table for each set of answers: one row an answer, one column for each of its plain numbers."""
     parts = {
         words: part
@@ -132,14 +130,16 @@ def _as_tables(numbers: dict[str, Any]) -> list[TableText]:
     return [_as_table(numbers["figure"] if len(parts) == 1 else words, part) for words, part in parts.items()]
 
 
-def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> TableText:
+def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> "PlainTable":
+    from decond.paper.output import Table as PlainTable
+
     keys = next(iter(answers.values()))
     numeric = [key for key in keys if any(isinstance(answer[key], float) for answer in answers.values())]
     rows = [
         [name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in numeric)]
         for name, answer in answers.items()
     ]
-    return title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in numeric)], rows
+    return PlainTable(title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in numeric)], rows)
 
 
 def _show_comparison(rows: "list[Row]") -> None:
