@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from decond.errors import ArgumentError, ArgumentTypeError
+
 __all__ = [
     "as_count",
     "as_generator",
@@ -39,16 +41,17 @@ def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
     """
     rows = _as_array(value, name, labels)
     if rows.ndim == 0:
-        raise ValueError(f"{name} is a single number; give rows of points, for example [[{value}]].")
+        raise ArgumentError(name, f"{name} is a single number; give rows of points, for example [[{value}]].")
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has {rows.ndim} dimensions (shape {rows.shape}); points are rows of a table with shape "
-            f"(n, d). Reshape it, for example with {name}.reshape(len({name}), -1)."
+            f"(n, d). Reshape it, for example with {name}.reshape(len({name}), -1).",
         )
     if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"{name} is empty (shape {rows.shape}); give at least one row and one column.")
+        raise ArgumentError(name, f"{name} is empty (shape {rows.shape}); give at least one row and one column.")
     if rows.dtype == np.float64:
         _check_finite(rows, name)
         return np.ascontiguousarray(rows)
@@ -68,9 +71,10 @@ def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
     array = _as_array(value, name, labels)
     rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels)
     if len(rows) != 1:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has {len(rows)} rows; exactly one point is accepted here. Call once for each row, or use "
-            "weights(...), which takes many."
+            "weights(...), which takes many.",
         )
     return rows
 
@@ -80,7 +84,7 @@ def _one_value(item: Any, name: str) -> Any:
     if isinstance(item, str | bytes) or not hasattr(item, "__len__") or np.shape(item) == ():
         return item
     if len(item) != 1:
-        raise ValueError(f"{name} has {len(item)} values; give each a name of its own.")
+        raise ArgumentError(name, f"{name} has {len(item)} values; give each a name of its own.")
     return _one_value(next(iter(item)), name)
 
 
@@ -92,9 +96,10 @@ def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     """
     targets = _as_array(value, name, labels=False)
     if targets.ndim not in (1, 2) or targets.size == 0:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has shape {targets.shape}; give one value for each row of {partner}, shape ({length},), or "
-            f"several target columns, shape ({length}, k)."
+            f"several target columns, shape ({length}, k).",
         )
     check_same_length(targets, name, length, partner)
     _check_finite(targets, name)
@@ -111,7 +116,7 @@ def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
         return np.full(length, 1.0 / length)
     weights = as_targets(value, name, length, partner)
     if weights.ndim != 1:
-        raise ValueError(f"{name} has shape {weights.shape}; give a flat array of {length} weights.")
+        raise ArgumentError(name, f"{name} has shape {weights.shape}; give a flat array of {length} weights.")
     return weights
 
 
@@ -123,15 +128,15 @@ def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool =
     >>> as_number(0.0, "noise", minimum=0.0, strict=True)
     Traceback (most recent call last):
         ...
-    ValueError: noise is 0.0; it must be > 0.
+    decond.errors.ArgumentError: noise is 0.0; it must be > 0.
     """
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}; a single number is needed.") from None
+        raise ArgumentTypeError(name, f"{name} is {value!r}; a single number is needed.") from None
     if not np.isfinite(number) or number < minimum or (strict and number == minimum):
         accepted = "a finite number" if minimum == -np.inf else f"{'>' if strict else '>='} {minimum:g}"
-        raise ValueError(f"{name} is {value!r}; it must be {accepted}.{' ' + remedy if remedy else ''}")
+        raise ArgumentError(name, f"{name} is {value!r}; it must be {accepted}.{' ' + remedy if remedy else ''}")
     return number
 
 
@@ -143,10 +148,10 @@ def as_count(value: Any, name: str) -> int:
     >>> as_count(0, "n_samples")
     Traceback (most recent call last):
         ...
-    ValueError: n_samples is 0; a whole number of at least 1 is needed.
+    decond.errors.ArgumentError: n_samples is 0; a whole number of at least 1 is needed.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} is {value!r}; a whole number of at least 1 is needed.")
+        raise ArgumentError(name, f"{name} is {value!r}; a whole number of at least 1 is needed.")
     return int(value)
 
 
@@ -162,7 +167,9 @@ def as_generator(seed: Any) -> np.random.Generator:
         return np.random.default_rng(seed)
     number = 0 if seed is None else seed
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0, or a numpy random Generator.")
+        raise ArgumentError(
+            "seed", f"seed is {seed!r}; give a whole number of at least 0, or a numpy random Generator."
+        )
     return np.random.default_rng(int(number))
 
 
@@ -186,7 +193,9 @@ def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     """
     labels = _as_array(value, name, labels=True)
     if labels.ndim != 1:
-        raise ValueError(f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array.")
+        raise ArgumentError(
+            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array."
+        )
     check_same_length(labels, name, length, partner)
     if labels.dtype == np.float64:
         _check_finite(labels, name)
@@ -199,10 +208,10 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
     >>> check_choice("half", "mediator", ("full", "map"))
     Traceback (most recent call last):
         ...
-    ValueError: mediator is 'half'; choose one of 'full', 'map'.
+    decond.errors.ArgumentError: mediator is 'half'; choose one of 'full', 'map'.
     """
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}.")
+        raise ArgumentError(name, f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}.")
 
 
 def check_same_length(value: Sized, name: str, length: int, partner: str) -> None:
@@ -211,12 +220,13 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
     >>> check_same_length([1.0, 2.0], "z", 3, "x")
     Traceback (most recent call last):
         ...
-    ValueError: z has 2 rows but x has 3; they are paired row by row...
+    decond.errors.ArgumentError: z has 2 rows but x has 3; they are paired row by row...
     """
     if len(value) != length:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has {len(value)} rows but {partner} has {length}; they are paired row by row, so both need "
-            "the same number. Check that no rows were dropped from one of them."
+            "the same number. Check that no rows were dropped from one of them.",
         )
 
 
@@ -237,20 +247,22 @@ def frozen(array: Any) -> Any:
 def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
     """Convert to a float64 array, or to labels where these are welcome; the type decides, not what the text says."""
     if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked values. Remove or fill these rows first.")
+        raise ArgumentError(name, f"{name} has masked values. Remove or fill these rows first.")
     if labels:
         value = _categories_as_text(value)
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ValueError(f"{name} has rows of different lengths; a table with shape (n, d) is needed.") from None
+        raise ArgumentError(
+            name, f"{name} has rows of different lengths; a table with shape (n, d) is needed."
+        ) from None
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O" and _holds_numbers(array) and not (labels and _exceeds_float(array)):
         return array.astype(np.float64)
     if labels and array.dtype.kind != "c":
         return _as_labels(array, name)
-    raise TypeError(_not_numbers(array, name))
+    raise ArgumentTypeError(name, _not_numbers(array, name))
 
 
 def _categories_as_text(value: Any) -> Any:
@@ -294,9 +306,10 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
     labels = (array.astype(f"{array.dtype.kind}8[ns]").astype(str) if dates else array).astype(object)
     for index, label in np.ndenumerate(labels):
         if _is_missing(label) or (dates and label == "NaT"):
-            raise ValueError(
+            raise ArgumentError(
+                name,
                 f"{name} has a missing label at row {index[0]} ({label!r}). Remove the row, or give unknown labels a "
-                "name of their own."
+                "name of their own.",
             )
         if isinstance(label, datetime.date | np.datetime64):
             labels[index] = str(np.array(label, dtype="datetime64[ns]"))
@@ -322,9 +335,10 @@ def _check_finite(array: np.ndarray, name: str) -> None:
     where = np.argwhere(~finite)
     first = tuple(int(i) for i in where[0])
     position = f"row {first[0]}" + (f", column {first[1]}" if len(first) == 2 else "")
-    raise ValueError(
+    raise ArgumentError(
+        name,
         f"{name} has {len(where)} value(s) that are NaN or infinite, the first at {position} "
-        f"({array[first]}). Remove or fill these rows first."
+        f"({array[first]}). Remove or fill these rows first.",
     )
 
 
@@ -346,9 +360,10 @@ def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
     """
     names = column_names(rows)
     if names is not None and known is not None and names != known:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has the columns {names}, but the model was fitted on {known}; feature names should match those "
-            "that were passed during fit, in the same order."
+            "that were passed during fit, in the same order.",
         )
 
 

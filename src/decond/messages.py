@@ -33,8 +33,10 @@ def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = 
     return f". Its folder has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}."
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn, and point at the line that called decond, however deep below it the reason was found.
+
+    A warning that has attributes is given as an object; its own class is the category then.
 
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")

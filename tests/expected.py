@@ -1,0 +1,27 @@
+"""What tests of errors and warnings expect: a class, and what its attributes carry; never the wording.
+
+Wording is pinned in one place, `tests/unit/test_messages.py`.
+"""
+
+import contextlib
+
+import pytest
+
+from decond.errors import ArgumentError
+
+
+@contextlib.contextmanager
+def refused(argument, error=ArgumentError):
+    """Expect that an argument is refused by name, with the given class of error; give its ExceptionInfo."""
+    with pytest.raises(error) as caught:
+        yield caught
+    assert caught.value.argument == argument, caught.value
+
+
+@contextlib.contextmanager
+def warned(category, **attributes):
+    """Expect exactly one warning of a category, whose attributes have these values; give the list that records it."""
+    with pytest.warns(category) as caught:
+        yield caught
+    [warning] = [one.message for one in caught if issubclass(one.category, category)]
+    assert {name: getattr(warning, name) for name in attributes} == attributes, warning
