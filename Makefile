@@ -2,38 +2,50 @@
 
 PYTHON ?= python3
 ARGS ?=
-
+CONSTRAINTS := constraints.txt
 VENV := .venv
+
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser coverage lint format bench docs clean FORCE
+.PHONY: help demo test test-slow test-all test-lowest browser coverage lint format bench docs clean FORCE
 
 help:  ## list these commands
 	@echo 'Usage: make COMMAND [ARGS="…"] [PYTHON=python3.12]'
 	@echo
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1@/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1@/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## run the demonstration; pictures and tables go to decond-demo/
 	$(BIN)/decond demo --output decond-demo $(ARGS)
 
 # The matrices of the suite are small: one BLAS thread is enough, and leaves the cores to the workers of the suite.
-test coverage: export OMP_NUM_THREADS = 1
-test coverage: export OPENBLAS_NUM_THREADS = 1
-test coverage: export MKL_NUM_THREADS = 1
-test coverage: export MPLBACKEND = Agg
-# The suite starts hundreds of processes: they find compiled files, also where the shell tells Python to write none.
-test coverage: export PYTHONDONTWRITEBYTECODE =
-test: $(STAMP) browser  ## run the tests and doctests, e.g. make test ARGS="-k kernels"
-	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+TESTS := test test-slow test-lowest coverage
+$(TESTS): export OMP_NUM_THREADS = 1
+$(TESTS): export OPENBLAS_NUM_THREADS = 1
+$(TESTS): export MKL_NUM_THREADS = 1
+$(TESTS): export MPLBACKEND = Agg
+# The suite starts many processes: they find compiled files, also where the shell tells Python to write none.
+$(TESTS): export PYTHONDONTWRITEBYTECODE =
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-browser:  ## find the Chromium that opens reports in the tests; on Debian install it if it is missing
-	@tools/browser > /dev/null
+test: $(STAMP)  ## run the tests and doctests, except slow ones, e.g. make test ARGS="-k kernels"
+	$(PYTEST) -m 'not slow' $(ARGS)
 
-coverage: $(STAMP) browser  ## run them and show which lines they miss (half as slow again)
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
+test-slow: $(STAMP)  ## run the slow tests: pages of the documentation, a browser, clusters, killed processes
+	$(PYTEST) -m slow $(ARGS)
+
+test-all: test test-slow  ## run all tests
+
+test-lowest:  ## run `make test` with the lowest versions that pyproject.toml allows
+	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+browser:  ## find the Chromium that opens reports in the slow tests; on Debian install it if it is missing
+	@tools/browser
+
+coverage: $(STAMP)  ## run all tests and show which lines they miss (half as slow again)
+	$(PYTEST) --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(STAMP)  ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -54,7 +66,7 @@ docs: $(STAMP)  ## build the documentation into site/ (without network; a warnin
 	@echo 'Open site/index.html. To search in it too: $(BIN)/python -m http.server --directory site'
 
 clean:  ## remove .venv, caches, builds, site/ and decond-demo/
-	rm -rf $(VENV) .coverage .coverage.* htmlcov build dist site decond-demo
+	rm -rf .venv .venv-lowest .coverage .coverage.* htmlcov build dist site decond-demo
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .grimp_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -67,10 +79,10 @@ ifndef INTACT
 $(STAMP): FORCE
 endif
 
-# Both names bind the build backend to constraints.txt too: which one pip heeds depends on its age.
-$(STAMP): export PIP_CONSTRAINT = constraints.txt
-$(STAMP): export PIP_BUILD_CONSTRAINT = constraints.txt
-$(STAMP): pyproject.toml constraints.txt
+# Both names bind the build backend to the constraints too: which one pip heeds depends on its age.
+$(STAMP): export PIP_CONSTRAINT = $(CONSTRAINTS)
+$(STAMP): export PIP_BUILD_CONSTRAINT = $(CONSTRAINTS)
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		found=$$($(PYTHON) --version 2>/dev/null || echo 'not there'); \
 		echo "decond needs Python 3.11 or newer, but $(PYTHON) is $$found." >&2; \
@@ -78,5 +90,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo 'Setting up $(VENV) (a minute or two)…'
 	@$(if $(INTACT),:,$(PYTHON) -m venv --clear $(VENV))
 	@rm -f $@
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev]'
 	@$(BIN)/python -c 'import os; open("$@", "w").write(os.getcwd())'

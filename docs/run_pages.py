@@ -14,7 +14,8 @@ Kinds of fenced blocks:
   `…` within a line for anything, and the numbers of such a line are not compared;
 - `console`: a transcript of what cannot run here.
 
-Each picture has words for those who cannot see it, and looks like the one that the code draws now.
+Each picture has a description for those who cannot see it, and the code of its page draws a picture of that name.
+Pixels are not compared: they differ between machines.
 """
 
 import argparse
@@ -27,11 +28,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parent
 RUN, SHOWN = ("python", "sh"), ("text", "console")
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -49,15 +50,21 @@ GAP = "…"
 FACTOR, DISTANCE = 2.0, 0.1
 """Numbers that differ less, in one way or the other, may be of two machines."""
 
-THUMBNAIL, SHADES = 16, 12
-"""Pictures are compared in this many cells a side, each of which may differ by this many of 255 shades."""
-
 MARK = "\x1e"
 """Goes before the output of each block, with the line of the block."""
 
 
 class PageError(Exception):
-    """A page cannot be read, or its code fails. The message names the page and the line."""
+    """A page cannot be read, its code fails, or it shows something else than its code does.
+
+    Attributes:
+        page: The file.
+        line: The line of the page that is wrong; None if it is not one line.
+    """
+
+    def __init__(self, page: Path, line: int | None, problem: str) -> None:
+        super().__init__(f"{page}:{line}: {problem}" if line else f"{page}: {problem}")
+        self.page, self.line = page, line
 
 
 @dataclass(frozen=True)
@@ -71,20 +78,15 @@ class Block:
     code: str
 
     @property
-    def place(self) -> str:
-        return f"{self.page}:{self.line}"
-
-    @property
     def runs(self) -> bool:
         return self.language in RUN and not self.title
 
-    @property
-    def wrong(self) -> str:
-        """What is wrong with its kind, or nothing."""
-        if self.language and (self.title or self.language in RUN + SHOWN):
-            return ""
-        kinds = ", ".join(RUN + SHOWN)
-        return f'{self.place}: a block of {self.language or "no language"}; use {kinds}, or any with title="file"'
+    def check_kind(self) -> None:
+        """Raise unless the block has a known language or a title."""
+        if not self.language or not (self.title or self.language in RUN + SHOWN):
+            kinds = ", ".join(RUN + SHOWN)
+            given = self.language or "no language"
+            raise PageError(self.page, self.line, f'a block of {given}; use {kinds}, or any with title="file"')
 
 
 def read_blocks(page: Path) -> list[Block]:
@@ -102,7 +104,7 @@ def read_blocks(page: Path) -> list[Block]:
             blocks.append(Block(page, opened[0] + 1, language, title[1] if title else "", code))
             opened = None
     if opened:
-        raise PageError(f"{page}:{opened[0]}: this block is never closed")
+        raise PageError(page, opened[0], "this block is never closed")
     return blocks
 
 
@@ -119,9 +121,8 @@ def run_page(page: Path, folder: Path, *, timeout: float | None = None) -> dict[
         PageError: If a block has no known kind, or fails.
     """
     page = page.resolve()
-    wrong = [block.wrong for block in read_blocks(page) if block.wrong]
-    if wrong:
-        raise PageError("\n".join(wrong))
+    for block in read_blocks(page):
+        block.check_kind()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environment = {
         **ONE_THREAD,
@@ -132,7 +133,8 @@ def run_page(page: Path, folder: Path, *, timeout: float | None = None) -> dict[
         "COLUMNS": "100",
     }
     # A process started with -c has no file that worker processes would try to import; no name is left to the page.
-    starter = f'__import__("sys").path.append({str(DOCS)!r}); __import__("run_pages").run_blocks({str(page)!r})'
+    here = str(Path(__file__).resolve().parent)
+    starter = f'__import__("sys").path.append({here!r}); __import__("run_pages").run_blocks({str(page)!r})'
     result = subprocess.run(
         [sys.executable, "-c", starter],
         cwd=folder,
@@ -145,7 +147,7 @@ def run_page(page: Path, folder: Path, *, timeout: float | None = None) -> dict[
     )
     if result.returncode:
         output = re.sub(f"{MARK}.*\n", "", result.stdout)
-        raise PageError(f"{page} failed.\n{output}")
+        raise PageError(page, _failed_line(output), f"its code failed.\n{output}")
     pieces = (piece.partition("\n") for piece in result.stdout.split(MARK)[1:])
     return {int(line): text for line, _, text in pieces}
 
@@ -164,53 +166,56 @@ def run_blocks(name: str) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.code, encoding="utf-8")
         elif block.language == "python":
-            exec(compile("\n" * (block.line - 1) + block.code, page.name, "exec"), namespace)
+            try:
+                exec(compile("\n" * (block.line - 1) + block.code, page.name, "exec"), namespace)
+            except Exception:
+                traceback.print_exc()  # the interpreter's own report would not find the page's lines
+                sys.exit(1)
         elif block.language == "sh":
             code = subprocess.run(["bash", "-eo", "pipefail", "-c", block.code]).returncode
             if code:
-                sys.exit(f"{block.place}: a command failed with exit code {code}")
+                sys.exit(f'File "{page.name}", line {block.line}: a command failed with exit code {code}')
+
+
+def _failed_line(output: str) -> int | None:
+    """Return the last line of a page that an error message names: its own, not that of a function it called."""
+    named = re.findall(r'File "[^"/]*\.md", line (\d+)', output)
+    return int(named[-1]) if named else None
 
 
 def drawn_pictures(page: Path, folder: Path) -> list[tuple[Path, Path]]:
     """Return each picture that the page shows, with the one that its code wrote into the folder.
 
     Raises:
-        PageError: If a picture has no words, belongs to another page, or was not written.
+        PageError: If a picture has no description, belongs to another page, was not written, or is empty.
     """
     page = page.resolve()
-    home = DOCS / "images" / page.stem
-    for words, name in PICTURE.findall(page.read_text(encoding="utf-8")):
-        if not words.strip():
-            raise PageError(f"{page} shows {name} without words; say what is to be seen: ![…]({name})")
+    for description, name in PICTURE.findall(page.read_text(encoding="utf-8")):
+        if not description.strip():
+            raise PageError(page, None, f"{name} has no description; say what is to be seen: ![…]({name})")
     for shown in shown_pictures(page):
-        if shown.parent != home:
-            raise PageError(f"{page} shows {shown}; pictures of this page belong in {home}")
+        if shown.parent.parts[-2:] != ("images", page.stem):
+            raise PageError(page, None, f"{shown} is a picture of another page; put it into images/{page.stem}")
         if not (folder / shown.name).is_file():
-            raise PageError(f"{page} shows {shown.name}, but its code does not write it")
+            raise PageError(page, None, f"the page shows {shown.name}, but its code does not write it")
+        if _is_blank(folder / shown.name):
+            raise PageError(page, None, f"its code writes {shown.name}, but nothing is drawn in it")
     return [(shown, folder / shown.name) for shown in shown_pictures(page)]
 
 
+def _is_blank(picture: Path) -> bool:
+    """Return whether a picture has one color only; it is decoded in full, so that a damaged file is an error."""
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        return all(low == high for low, high in image.convert("RGB").getextrema())
+
+
 def check_pictures(page: Path, folder: Path) -> None:
-    """Raise unless each picture that the page shows looks like the one that its code wrote into the folder."""
-    for kept, drawn in drawn_pictures(page, folder):
-        difference = picture_difference(kept, drawn) if kept.is_file() else "there is none"
-        if difference:
-            raise PageError(
-                f"{kept} is not what the code of {page} draws now ({difference}). "
-                f"Look at it, then keep it: python docs/run_pages.py {page} --pictures"
-            )
-
-
-def picture_difference(kept: Path, drawn: Path) -> str:
-    """Return how two pictures differ, seen from afar, or nothing."""
-    from PIL import Image, ImageChops
-
-    with Image.open(kept) as one, Image.open(drawn) as other:
-        if one.size != other.size:
-            return f"of size {one.size}, not {other.size}"
-        small = [image.convert("L").resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX) for image in (one, other)]
-    worst = max(ImageChops.difference(*small).tobytes())
-    return f"a part differs by {worst} of 255 shades" if worst > SHADES else ""
+    """Raise unless each picture that the page shows is there, and its code draws one of that name."""
+    for kept, _ in drawn_pictures(page, folder):
+        if not kept.is_file():
+            raise PageError(page, None, f"{kept.name} is missing; run python docs/run_pages.py {page} --pictures")
 
 
 def write_pictures(page: Path, folder: Path) -> None:
@@ -249,12 +254,14 @@ def _lines_shown(output: Block, printed: str, same: Callable[[str, str], bool]) 
             ways = {at + 1: [*ways[at], line] for at, line in here.items() if same(shown, line)}
             if not ways:
                 instead = f"\nbut:\n{next(iter(here.values()))}" if len(here) == 1 else ""
-                raise PageError(f"{output.page}:{number}: the code above does not print this line:\n{shown}{instead}")
+                raise PageError(output.page, number, f"the code above does not print this line:\n{shown}{instead}")
         else:
             ways = {at: [*found, shown] for at, found in ways.items()}
     if len(lines) not in ways:
         more = lines[max(ways)]
-        raise PageError(f"{output.place}: the code above prints another line; show it, or put {GAP} for it:\n{more}")
+        raise PageError(
+            output.page, output.line, f"the code above prints another line; show it, or put {GAP} for it:\n{more}"
+        )
     return ways[len(lines)]
 
 

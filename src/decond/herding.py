@@ -8,7 +8,7 @@ from decond.kernels.stationary import Stationary, check_columns
 
 __all__ = ["Herding"]
 
-ROW_CACHE_ENTRIES = 25_000_000
+CACHE_ENTRIES = 25_000_000
 """Kernel entries kept for candidates that may be chosen again (200 MB)."""
 
 ROW_OVERHEAD = 4_000
@@ -33,8 +33,11 @@ class Herding:
     (array([0., 2.]), array([0.]))
     """
 
-    def __init__(self, values: np.ndarray, candidates: np.ndarray, kernel: Kernel) -> None:
+    def __init__(
+        self, values: np.ndarray, candidates: np.ndarray, kernel: Kernel, cache_entries: int = CACHE_ENTRIES
+    ) -> None:
         self.values, self.candidates, self.kernel = values, candidates, kernel
+        self.cache_entries = cache_entries
         self.total = np.zeros(len(candidates))
         self.count = 0
         self._rows: dict[int, np.ndarray] = {}
@@ -70,13 +73,13 @@ class Herding:
         long as to compute a row.
         """
         size = len(self.candidates)
-        room_for_all = size**2 <= ROW_CACHE_ENTRIES
+        room_for_all = size**2 <= self.cache_entries
         missing = size - len(self._rows)
         if room_for_all and expected * (size + ROW_OVERHEAD) > missing * size:
             self._remember_all()
             return self._rows[index]
         row: np.ndarray = self._gram(slice(index, index + 1))[0]
-        if (room_for_all or index in self._seen) and (len(self._rows) + 1) * size <= ROW_CACHE_ENTRIES:
+        if (room_for_all or index in self._seen) and (len(self._rows) + 1) * size <= self.cache_entries:
             self._rows[index] = row
         self._seen.add(index)
         return row

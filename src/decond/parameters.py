@@ -22,6 +22,7 @@ import numpy as np
 
 from decond.backend import is_traced
 from decond.checks import frozen
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.notebook import Html, card, number, table
 
 __all__ = [
@@ -77,7 +78,7 @@ def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = re
     >>> Bump(width=0.0)
     Traceback (most recent call last):
         ...
-    ValueError: Bump(width=0.0): width must be positive and finite. Give a value in the units of your data.
+    decond.errors.ArgumentError: Bump(width=0.0): width must be positive and finite...
     """
     return dataclasses.field(default=default, metadata={"constraint": constraint, "per_column": per_column})
 
@@ -307,18 +308,21 @@ def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     if value is None:
         if field.default is None:
             return None
-        raise TypeError(f"{_given(module, field, value)}: a number is needed.")
+        raise ArgumentTypeError(field.name, f"{_given(module, field, value)}: a number is needed.")
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{_given(module, field, value)}: {field.name} must be {accepted}.") from None
+        raise ArgumentTypeError(
+            field.name, f"{_given(module, field, value)}: {field.name} must be {accepted}."
+        ) from None
     if array.ndim > field.metadata["per_column"] or array.size == 0:
         given = _given(module, field, value)
-        raise ValueError(f"{given}: {field.name} has shape {array.shape}; it must be {accepted}.")
+        raise ArgumentError(field.name, f"{given}: {field.name} has shape {array.shape}; it must be {accepted}.")
     if not constraint.allows(array):
-        raise ValueError(
+        raise ArgumentError(
+            field.name,
             f"{_given(module, field, value)}: {field.name} must be {constraint.description}. Give a value in the "
-            "units of your data."
+            "units of your data.",
         )
     return float(array) if array.ndim == 0 else frozen(array)
 

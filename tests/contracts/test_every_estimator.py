@@ -1,5 +1,6 @@
 """What every estimator must satisfy: scikit-learn's conventions, units that do not matter, tables of any shape."""
 
+import functools
 import inspect
 import warnings
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
@@ -72,6 +74,11 @@ def make(name, **settings):
     return getattr(estimators, name)(**{**FITS[name][0], **settings})
 
 
+def quick(name):
+    """Return settings with which nothing is learned, where the estimator has them: for what does not depend on it."""
+    return {"optimize": False} if "optimize" in inspect.signature(getattr(estimators, name)).parameters else {}
+
+
 def fitted(name, data, **settings):
     return make(name, **settings).fit(*(getattr(data, part) for part in FITS[name][1]))
 
@@ -83,6 +90,11 @@ def changed(data, **changes):
 def with_targets(data, change):
     """Return the tables with every kind of target changed by a function."""
     return changed(data, **{name: change(getattr(data, name)) for name in TARGETS})
+
+
+def refuses(name, argument):
+    """Expect that an argument is refused by name; ordinary regressors leave their tables to scikit-learn."""
+    return pytest.raises(ValueError) if name in ORDINARY else refused(argument)  # noqa: PT011 - the text is scikit-learn's
 
 
 @pytest.fixture(params=NAMES, scope="module")
@@ -100,9 +112,15 @@ def data():
     return tables()
 
 
+@functools.cache
+def learned(name):
+    """Return an estimator that was fitted to the tables that most tests here take."""
+    return fitted(name, tables())
+
+
 @pytest.fixture(scope="module")
-def model(name, data):
-    return fitted(name, data)
+def model(name):
+    return learned(name)
 
 
 def test_every_estimator_is_in_the_table_above():
@@ -131,14 +149,14 @@ def test_parameters_go_in_and_out_unchanged(name):
     other = getattr(estimators, name)()
     assert other.set_params(**parameters) is other
     assert all(other.get_params()[key] is value for key, value in parameters.items())
-    with pytest.raises(ValueError, match="Invalid parameter 'width'"):
+    with pytest.raises(ValueError, match="width"):
         other.set_params(width=1.0)
 
 
 def test_fitting_returns_the_estimator_and_touches_neither_parameters_nor_data(name, data):
     kernel = kernels.RBF([1.0, 2.0])
     names = inspect.signature(getattr(estimators, name)).parameters
-    estimator = make(name, **{key: kernel for key in ("kernel", "kernel_x") if key in names})
+    estimator = make(name, **quick(name), **{key: kernel for key in ("kernel", "kernel_x") if key in names})
     before = dict(estimator.get_params())
     own = {part: np.array(getattr(data, part)) for part in FITS[name][1]}
     kept = {part: value.copy() for part, value in own.items()}
@@ -155,8 +173,7 @@ def test_fitting_returns_the_estimator_and_touches_neither_parameters_nor_data(n
 
 def test_the_same_seed_gives_the_same_answers(name, data, model):
     answer = model.predict(X_NEW)
-    np.testing.assert_array_equal(fitted(name, data).predict(X_NEW), answer)
-    again = clone(model).fit(*(getattr(data, part) for part in FITS[name][1]))
+    again = fitted(name, tables(8, 7))
     again.fit(*(getattr(data, part) for part in FITS[name][1]))  # a second fit starts afresh
     np.testing.assert_array_equal(again.predict(X_NEW), answer)
 
@@ -166,53 +183,54 @@ def test_the_same_seed_gives_the_same_answers(name, data, model):
 
 def test_columns_are_remembered_and_others_refused(name, data):
     frame = pd.DataFrame(data.x, columns=["wind", "height"])
-    named = fitted(name, changed(data, x=frame))
+    named = fitted(name, changed(data, x=frame), **quick(name))
     assert named.n_features_in_ == 2
     assert list(named.feature_names_in_) == ["wind", "height"]
     new = pd.DataFrame(X_NEW, columns=["wind", "height"])
-    plain = fitted(name, data)
+    plain = fitted(name, data, **quick(name))
     np.testing.assert_array_equal(named.predict(new), plain.predict(X_NEW))
     assert not hasattr(plain, "feature_names_in_")
     for wrong in (new[["height", "wind"]], new.rename(columns={"wind": "speed"})):
-        with pytest.raises(ValueError, match=r"(?s)feature names should match those that were passed during fit"):
+        with refuses(name, "x"):
             named.predict(wrong)
-    with pytest.raises(ValueError, match=r"X has 1 features, but \w+ is expecting 2"):
+    with refuses(name, "x"):
         plain.predict(X_NEW[:, :1])
     named.fit(*(getattr(data, part) for part in FITS[name][1]))
     assert not hasattr(named, "feature_names_in_")
 
 
 def test_nothing_is_answered_before_fitting(name):
-    with pytest.raises(NotFittedError, match="not fitted yet"):
+    with pytest.raises(NotFittedError):
         make(name).predict(X_NEW)
 
 
 def test_no_view_answers_before_fitting(gp_name):
     estimator = make(gp_name)
     for call in (estimator.leave_one_out, estimator.log_marginal_likelihood, lambda: estimator.sample(X_NEW)):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
+        with pytest.raises(NotFittedError):
             call()
 
 
 def test_flat_x_is_one_column(name, data):
     flat = changed(data, x=data.x[:, 0])
     if name in ORDINARY:
-        with pytest.raises(ValueError, match="Reshape your data"):
+        with refuses(name, "X"):
             fitted(name, flat)
         return
-    column = fitted(name, changed(data, x=data.x[:, :1]))
-    answer = fitted(name, flat).predict(X_NEW[:, 0])
+    column = fitted(name, changed(data, x=data.x[:, :1]), **quick(name))
+    answer = fitted(name, flat, **quick(name)).predict(X_NEW[:, 0])
     np.testing.assert_array_equal(answer, column.predict(X_NEW[:, :1]))
     assert column.n_features_in_ == 1
 
 
-def test_lists_and_frames_are_as_good_as_arrays(name, data, model):
+def test_lists_and_frames_are_as_good_as_arrays(name, data):
+    expected = fitted(name, data, **quick(name)).predict(X_NEW)
     parts = [getattr(data, part) for part in FITS[name][1]]
     frames = [pd.Series(part) if part.ndim == 1 else pd.DataFrame(part) for part in parts]
     for other in ([part.tolist() for part in parts], frames):
-        answer = make(name).fit(*other).predict(X_NEW.tolist())
+        answer = make(name, **quick(name)).fit(*other).predict(X_NEW.tolist())
         assert isinstance(answer, np.ndarray)
-        np.testing.assert_array_equal(answer, model.predict(X_NEW))
+        np.testing.assert_array_equal(answer, expected)
 
 
 # ---- answers -------------------------------------------------------------------------------------------------
@@ -227,7 +245,7 @@ def test_shapes_of_answers(name, data, model):
 
 
 def test_shapes_of_deviations(gp_name, data):
-    flat, several = fitted(gp_name, data), fitted(gp_name, with_targets(data, lambda z: np.column_stack([z, z**2])))
+    flat, several = learned(gp_name), fitted(gp_name, with_targets(data, lambda z: np.column_stack([z, z**2])))
     for model, tail in ((flat, ()), (several, (2,))):
         plain = model.predict(X_NEW)
         mean, std = model.predict(X_NEW, return_std=True)
@@ -239,7 +257,7 @@ def test_shapes_of_deviations(gp_name, data):
         variances = np.moveaxis(np.diagonal(covariance), -1, 0)
         np.testing.assert_allclose(np.broadcast_to(variances, std.shape), std**2, rtol=1e-7, atol=1e-12)
         assert np.all(std > 0)
-        with pytest.raises(ValueError, match="return_std and return_cov are both True; ask for one"):
+        with refused("return_cov"):
             model.predict(X_NEW, return_std=True, return_cov=True)
         draws = model.sample(X_NEW, 3000, seed=0)
         assert draws.shape == (3000, 3, *tail)
@@ -350,22 +368,23 @@ def test_values_that_are_no_numbers_are_refused_by_the_name_of_their_argument(na
     for position, part in enumerate(FITS[name][1]):
         value = np.array(getattr(data, part), dtype=np.float64)
         value[1, ...] = bad
-        with pytest.raises(ValueError, match=rf"(?s)\b{parameter_names(name)[position]}\b.*(NaN|nan|inf)"):
+        with refuses(name, parameter_names(name)[position]):
             fitted(name, changed(data, **{part: value}))
 
 
 def test_tables_that_do_not_fit_together_are_refused(name, data):
     *_, targets = FITS[name][1] if name != "InstrumentalVariablesGP" else ("z",)
-    with pytest.raises(ValueError, match=r"has \d+ rows but|inconsistent numbers of samples"):
+    names = dict(zip(FITS[name][1], parameter_names(name), strict=False))
+    with refuses(name, names[targets]):
         fitted(name, changed(data, **{targets: getattr(data, targets)[:-1]}))
-    with pytest.raises(ValueError, match=r"has \d+ rows but|inconsistent numbers of samples"):
+    with refuses(name, parameter_names(name)[1]):  # rows are counted against those of x
         fitted(name, changed(data, x=data.x[:-1]))
-    with pytest.raises(ValueError, match=r"(x|treatment) is empty|Found array with 0 sample"):
+    with refuses(name, names["x"]):
         fitted(name, changed(data, x=data.x[:0]))
 
 
-def test_queries_that_are_no_numbers_are_refused(model):
-    with pytest.raises(ValueError, match=r"(?i)\bx\b.*nan"):
+def test_queries_that_are_no_numbers_are_refused(name, model):
+    with refuses(name, "x"):
         model.predict([[0.0, np.nan]])
 
 
@@ -381,7 +400,7 @@ SETTINGS = {
 def test_settings_that_make_no_sense_are_named(name, data):
     for setting, wrong in SETTINGS.items():
         if setting in inspect.signature(getattr(estimators, name)).parameters:
-            with pytest.raises((ValueError, TypeError), match=rf"\b{setting} is {wrong!r}"):
+            with refused(setting):
                 fitted(name, data, **{setting: wrong})
 
 
@@ -391,5 +410,5 @@ def test_settings_that_make_no_sense_are_named(name, data):
 def test_direct_regression_passes_scikit_learns_checks():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundWarning)
-        results = check_estimator(estimators.DirectGP(uncertainty="plain", n_restarts=0), on_skip=None)
+        results = check_estimator(estimators.DirectGP(optimize=False), on_skip=None)
     assert len(results) > 40

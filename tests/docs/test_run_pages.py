@@ -1,20 +1,18 @@
 """The tool that runs pages: what it accepts, in which order it runs, and what it says when a page fails."""
 
+import contextlib
 import textwrap
 
 import pytest
-import run_pages
 from PIL import Image, ImageDraw
 from run_pages import PageError, check_outputs, check_pictures, main, read_blocks, run_page
 
 
 @pytest.fixture
-def page(tmp_path, monkeypatch):
+def page(tmp_path):
     """Return a function that writes a page into its own documentation folder."""
     docs = tmp_path / "docs"
     docs.mkdir()
-    monkeypatch.setattr(run_pages, "DOCS", docs)
-    (docs / "run_pages.py").symlink_to(run_pages.__file__)
 
     def write(text):
         path = docs / "page.md"
@@ -22,6 +20,14 @@ def page(tmp_path, monkeypatch):
         return path
 
     return write
+
+
+@contextlib.contextmanager
+def failure_at(line):
+    """Expect that a page is refused, and which of its lines is named."""
+    with pytest.raises(PageError) as failure:
+        yield
+    assert (failure.value.page.name, failure.value.line) == ("page.md", line)
 
 
 @pytest.fixture
@@ -92,32 +98,32 @@ def test_blocks_run_in_order_in_one_namespace_and_one_folder(page, folder):
 
 
 def test_the_page_finds_no_name_that_it_did_not_make(page, folder):
-    with pytest.raises(PageError, match="NameError: name 'sys'"):
+    with failure_at(2):
         run_page(page("```python\nsys.path\n```\n"), folder)
 
 
 def test_an_error_names_the_page_the_line_and_the_code(page, folder):
     with pytest.raises(PageError) as failure:
         run_page(page("# Title\n\n```python\na = 1\n1 / (a - 1)\n```\n"), folder)
-    assert 'File "page.md", line 5' in str(failure.value)
-    assert "1 / (a - 1)" in str(failure.value)
+    assert failure.value.line == 5
+    assert "1 / (a - 1)" in str(failure.value)  # from the traceback
     assert "ZeroDivisionError" in str(failure.value)
 
 
 def test_a_command_that_fails_fails_the_page(page, folder):
-    with pytest.raises(PageError, match=r"page\.md:4: a command failed with exit code 1"):
+    with failure_at(4):
         run_page(page("# Title\n\n```sh\nfalse | true\ntouch after\n```\n"), folder)
     assert not (folder / "after").exists()
 
 
 @pytest.mark.parametrize("fence", ["```", "```py", "~~~", "```python3"])
 def test_a_block_of_another_kind_is_refused(page, folder, fence):
-    with pytest.raises(PageError, match=r"page\.md:2: a block of .*; use python, sh, text, console"):
+    with failure_at(2):
         run_page(page(f"{fence}\n1\n{fence[:3]}\n"), folder)
 
 
 def test_a_block_that_is_never_closed_is_refused(page, folder):
-    with pytest.raises(PageError, match=r"page\.md:1: this block is never closed"):
+    with failure_at(1):
         run_page(page("```python\n1\n"), folder)
 
 
@@ -133,8 +139,8 @@ image.save("ring.png")
 """
 
 
-def picture(path, size=(800, 400), left=80):
-    image = Image.new("RGB", size, "white")
+def picture(path, left=80):
+    image = Image.new("RGB", (800, 400), "white")
     ImageDraw.Draw(image).ellipse((left, 80, left + 240, 320), outline="black", width=8)
     image.save(path)
 
@@ -148,31 +154,28 @@ def test_pictures_are_kept_on_request_only(page):
     assert main([str(path)]) == 0
 
 
-def test_shown_pictures_are_those_that_the_code_draws_now(page, folder):
+def test_a_shown_picture_is_kept_and_drawn(page, folder):
     path = page(PICTURE_PAGE)
     kept = path.parent / "images" / "page" / "ring.png"
+    picture(folder / "ring.png")
+    with failure_at(None):  # not kept yet
+        check_pictures(path, folder)
     kept.parent.mkdir(parents=True)
-    picture(folder / "ring.png")
-    with pytest.raises(PageError, match=r"there is none.*run_pages\.py .*page\.md --pictures"):
-        check_pictures(path, folder)
-    picture(kept, left=81)  # as from another machine
+    picture(kept, left=110)  # as from another machine
     check_pictures(path, folder)
-    picture(kept, left=110)
-    with pytest.raises(PageError, match=r"ring\.png is not what the code .* draws now \(a part differs by"):
+    Image.new("RGB", (800, 400), "white").save(folder / "ring.png")
+    with failure_at(None):  # nothing is drawn
         check_pictures(path, folder)
-    picture(kept, size=(800, 401))
-    with pytest.raises(PageError, match=r"\(of size \(800, 401\), not \(800, 400\)\)"):
+    (folder / "ring.png").unlink()
+    with failure_at(None):
         check_pictures(path, folder)
 
 
-def test_a_page_shows_only_its_own_pictures_and_says_what_they_show(page, folder):
+@pytest.mark.parametrize(("right", "wrong"), [("images/page", "images/elsewhere"), ("A ring", " ")])
+def test_a_page_shows_its_own_pictures_with_a_description(page, folder, right, wrong):
     picture(folder / "ring.png")
-    with pytest.raises(PageError, match=r"shows other\.png, but its code does not write it"):
-        check_pictures(page(PICTURE_PAGE.replace("page/ring", "page/other")), folder)
-    with pytest.raises(PageError, match="pictures of this page belong in"):
-        check_pictures(page(PICTURE_PAGE.replace("images/page", "images/elsewhere")), folder)
-    with pytest.raises(PageError, match=r"shows images/page/ring\.png without words"):
-        check_pictures(page(PICTURE_PAGE.replace("A ring", " ")), folder)
+    with failure_at(None):
+        check_pictures(page(PICTURE_PAGE.replace(right, wrong)), folder)
 
 
 PRINTED = """\
@@ -209,27 +212,24 @@ def test_shown_output_may_leave_out_what_it_marks_and_differ_as_machines_do(page
 
 
 @pytest.mark.parametrize(
-    ("shown", "message"),
+    ("shown", "line"),
     [
-        (SHOWN.replace("mean", "median"), r"md:5: the code above does not print this line:\nmedian .*\nbut:\nmean "),
-        (SHOWN.replace("0.25", "0.6"), r"md:5: the code above does not print this line:\nmean 0\.6"),
-        (SHOWN.replace("0.25", "-0.25"), r"does not print this line:\nmean -0\.25"),
-        (SHOWN.replace("1,500", "700"), r"does not print this line:\nmean 0\.25 of 700"),
-        (
-            SHOWN.replace("with 41", "with 41 42"),
-            r"md:6: the code above does not print this line:\nkilled, with 41 42",
-        ),
-        (SHOWN.replace("killed, with 41\n", ""), r"md:6: .* not print this line:\nstd -1e-3\nbut:\nkilled, with 41"),
-        (SHOWN.replace("the end\n", ""), r"md:5: the code above prints another line; show it, or put … .*\nthe end"),
-        ("the end\n…\nstd -1e-3\n", r"md:5: the code above does not print this line:\nthe end"),
-        ("…\nthe end\n…\nstd -1e-3\n", r"md:8: the code above does not print this line:\nstd -1e-3"),
-        ("…\nstd -1e-3\n…\nstd -1e-3\n…\n", r"md:8: the code above does not print this line:\nstd -1e-3"),
-        (SHOWN + "more\n", r"md:10: the code above does not print this line:\nmore"),
-        ("", r"md:5: the code above prints another line"),
+        (SHOWN.replace("mean", "median"), 5),
+        (SHOWN.replace("0.25", "0.6"), 5),
+        (SHOWN.replace("0.25", "-0.25"), 5),
+        (SHOWN.replace("1,500", "700"), 5),
+        (SHOWN.replace("with 41", "with 41 42"), 6),
+        (SHOWN.replace("killed, with 41\n", ""), 6),
+        (SHOWN.replace("the end\n", ""), 5),
+        ("the end\n…\nstd -1e-3\n", 5),
+        ("…\nthe end\n…\nstd -1e-3\n", 8),
+        ("…\nstd -1e-3\n…\nstd -1e-3\n…\n", 8),
+        (SHOWN + "more\n", 10),
+        ("", 5),
     ],
 )
-def test_other_output_is_refused(page, shown, message):
-    with pytest.raises(PageError, match=message):
+def test_other_output_is_refused(page, shown, line):
+    with failure_at(line):
         shown_after(page, shown)
 
 

@@ -42,7 +42,7 @@ def condition_numbers(x, y, y_task, length_x, length_y, sigma, mediator):
         return float(product)
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(
     sizes=st.sampled_from([(1, 1), (1, 6), (6, 1), (2, 8), (7, 2), (4, 4), (5, 3), (3, 6)]),
     seed=st.integers(0, 10_000),

@@ -3,7 +3,9 @@
 import numpy as np
 import oracles
 import pytest
+from expected import refused
 
+from decond.errors import ArgumentTypeError
 from decond.estimators import CascadeGP, DirectGP, EcologicalGP, ImputeGP, TaskTransformedGP
 from decond.estimators.mediation import Mediation
 from decond.problems import latent_function
@@ -79,12 +81,12 @@ def test_a_second_fit_forgets_the_first(baseline):
 def test_labels_beside_numbers_are_refused_where_they_cannot_be_used(baseline):
     mixed = np.column_stack([LABELS, X]).astype(object)
     mixed[:, 1] = X[:, 0]
-    with pytest.raises(TypeError, match=rf"x has labels in column\(s\) \[0\], which {baseline.__name__} cannot take"):
+    with refused("x", ArgumentTypeError):
         baseline().fit(mixed, X, X[:6], Z)
     if baseline is EcologicalGP:
         assert np.isfinite(baseline(n_restarts=0).fit(X, mixed, mixed[:6], Z).predict(X)).all()
         return
-    with pytest.raises(TypeError, match=r"y has labels in column\(s\) \[0\].*pandas.get_dummies"):
+    with refused("y", ArgumentTypeError):
         baseline().fit(X, mixed, mixed[:6], Z)
 
 

@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused, warned
 from oracle_kernels import rbf
 from scipy.stats import multivariate_normal
 
 from decond import BayesianMeanEmbedding, MeanEmbedding, kernels
 from decond.embeddings.embedding_prior import EmbeddingPrior
 from decond.embeddings.pseudolikelihood import GaussianPseudolikelihood
+from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 
 
 def two_modes(n, seed):
@@ -95,7 +97,7 @@ def test_a_large_spread_is_a_flat_prior(objective, spread):
 
 @pytest.mark.parametrize("spread", [0.01, 0.5])
 def test_a_spread_much_narrower_than_the_rows_warns(spread):
-    with pytest.warns(UserWarning, match="so narrow that the prior expects an embedding of"):
+    with warned(DataWarning, argument="spread"):
         BayesianMeanEmbedding(kernels.RBF(0.5), objective=None, spread=spread).fit(two_modes(40, seed=1))
 
 
@@ -250,7 +252,7 @@ def test_a_column_that_never_changes_says_nothing():
 
 def test_a_column_of_few_values_warns():
     x = np.random.default_rng(9).standard_normal((200, 2))
-    with pytest.warns(UserWarning, match="edge of what was searched"):
+    with warned(DataWarning, argument="x"):
         BayesianMeanEmbedding().fit(np.column_stack([x[:, 0], x[:, 1] > 0]))
 
 
@@ -271,9 +273,7 @@ def test_embedding_has_weights_on_points_near_the_posterior_mean():
 
 def test_weights_with_many_columns_agree_at_the_points_and_not_between():
     rng = np.random.default_rng(14)
-    with pytest.warns(
-        UserWarning, match="80% or more of the average feature is the row's own: 200 rows of 8 columns"
-    ):
+    with warned(DataWarning, argument="x"):
         model = BayesianMeanEmbedding().fit(rng.standard_normal((200, 8)))
     embedding, fresh = model.embedding(), rng.standard_normal((200, 8))
     (mean, std), between = model.predict(model.points_, return_std=True), model.predict(fresh, return_std=True)
@@ -296,34 +296,34 @@ def test_many_rows_are_observed_at_some_points():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("option", "wrong", "error"),
     [
-        ({"kernel": kernels.Matern32()}, TypeError, "closed form for RBF only"),
-        ({"objective": "likelihood"}, ValueError, "'predictive', 'gaussian'"),
-        ({"feature_noise": 0.0}, ValueError, "feature_noise"),
-        ({"spread": -1.0}, ValueError, "spread must be positive"),
-        ({"max_points": 0}, ValueError, "max_points"),
-        ({"max_points": 1}, ValueError, "max_points is 1; at least 2"),
+        ("kernel", kernels.Matern32(), ArgumentTypeError),
+        ("objective", "likelihood", ArgumentError),
+        ("feature_noise", 0.0, ArgumentError),
+        ("spread", -1.0, ArgumentError),
+        ("max_points", 0, ArgumentError),
+        ("max_points", 1, ArgumentError),
     ],
 )
-def test_wrong_options_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
-        BayesianMeanEmbedding(**options)
+def test_wrong_options_are_refused(option, wrong, error):
+    with refused(option, error):
+        BayesianMeanEmbedding(**{option: wrong})
 
 
 @pytest.mark.parametrize(
-    ("options", "rows", "words"),
+    ("options", "rows", "named"),
     [
-        ({}, [[1.0]], "at least two"),
-        ({}, [[1.0], [1.0]], "objective=None"),
-        ({"kernel": kernels.RBF([1.0, 2.0])}, [[1.0], [2.0]], "2 values"),
-        ({"spread": [1.0, 2.0]}, [[1.0], [2.0]], "spread has 2 values"),
-        ({"spread": 0.1, "kernel": kernels.RBF(0.1), "objective": None}, [-9.0, 9.0], "Widen it"),
-        ({"objective": "gaussian", "n_anchors": 2}, np.eye(3, 2), "Raise n_anchors"),
+        ({}, [[1.0]], "x"),
+        ({}, [[1.0], [1.0]], "x"),
+        ({"kernel": kernels.RBF([1.0, 2.0])}, [[1.0], [2.0]], "lengthscale"),
+        ({"spread": [1.0, 2.0]}, [[1.0], [2.0]], "spread"),
+        ({"spread": 0.1, "kernel": kernels.RBF(0.1), "objective": None}, [-9.0, 9.0], "spread"),
+        ({"objective": "gaussian", "n_anchors": 2}, np.eye(3, 2), "n_anchors"),
     ],
 )
-def test_wrong_rows_are_refused(options, rows, words):
-    with pytest.raises(ValueError, match=words):
+def test_wrong_rows_are_refused(options, rows, named):
+    with refused(named):
         BayesianMeanEmbedding(**options).fit(rows)
 
 
@@ -337,16 +337,16 @@ def test_columns_of_frames_are_known_by_their_names():
     frame = pd.DataFrame({"a": rng.normal(0.0, 1.0, 30), "b": rng.normal(5.0, 0.1, 30)})
     model = BayesianMeanEmbedding().fit(frame)
     np.testing.assert_array_equal(model.predict(frame), model.predict(frame.to_numpy()))
-    with pytest.raises(ValueError, match=r"q has the columns \['b', 'a'\], but the model was fitted on \['a', 'b'\]"):
+    with refused("q"):
         model.predict(frame[["b", "a"]])
 
 
 def test_queries_are_checked():
     model = BayesianMeanEmbedding()
     assert "not fitted" in repr(model)
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(RuntimeError):
         model.predict([[0.0]])
-    with pytest.raises(RuntimeError, match="not fitted"):
+    with pytest.raises(RuntimeError):
         model.embedding()
-    with pytest.raises(ValueError, match=r"q has 2 column"):
+    with refused("q"):
         model.fit([0.0, 1.0, 3.0]).predict([[0.0, 1.0]])

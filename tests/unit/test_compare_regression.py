@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused, warned
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from decond import estimators, regression
+from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 from decond.estimators.comparison import ERROR, HELD_OUT_ERROR, HELD_OUT_INSIDE, INSIDE, MODELS
 from decond.estimators.held_out import HeldOut
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
@@ -52,7 +54,7 @@ def labelled():
 def test_regression_compare_lives_with_the_estimators():
     assert regression.compare is estimators.comparison.compare
     assert "compare" in dir(regression)
-    with pytest.raises(AttributeError, match="no attribute 'compair'"):
+    with pytest.raises(AttributeError):
         _ = regression.compair
 
 
@@ -125,7 +127,7 @@ def test_truth_in_another_order_of_columns():
     task = (rng.normal(size=30), rng.normal(size=20), rng.normal(size=20))
     found = regression.compare(x, *task, {"line": Line()}, truth=(x[["b", "a"]], x["a"]))
     assert found.frame.loc["line", ERROR] == 0.0
-    with pytest.raises(ValueError, match="the x of truth has no column 'b', which x has; it has a, c"):
+    with refused("truth[0]"):
         regression.compare(x, *task, {"line": Line()}, truth=(x.rename(columns={"b": "c"}), x["a"]))
 
 
@@ -137,13 +139,14 @@ def test_a_model_stays_where_only_held_out_rows_fail(labelled):
             return super().fit(x, y, y_task, z_task)
 
     found = regression.compare(*labelled, {"shy": Shy(), "bare": BareLine()})
-    assert found.frame.loc["shy", "notes"] == "Held-out rows are not judged: too few rows."
+    assert "too few rows" in found.frame.loc["shy", "notes"]
+    assert isinstance(found.errors["shy"], ValueError)
     assert np.isfinite(found.frame.loc["shy", "seconds"])
     assert list(found.found) == ["bare", "shy"]
 
 
 def test_one_label_cannot_be_held_out():
-    with pytest.raises(ValueError, match="share one label only"):
+    with refused("y_task"):
         regression.compare(np.arange(4.0), list("aaaa"), list("aa"), [1.0, 2.0], {"line": Line()})
 
 
@@ -152,9 +155,9 @@ def test_expectations_given_numbers_find_the_conditional_mean():
     y, y_task = rng.uniform(-3, 3, (400, 1)), np.linspace(-2.5, 2.5, 40)[:, None]
     x = np.sin(y) + 0.3 * rng.standard_normal((400, 1))
     expected = np.sin(y_task[:, 0]) ** 2 + 0.09  # E[x² | y]
-    found = HeldOut(x, y, y_task, np.zeros(40), folds=2).expectation(x[:, 0] ** 2)
-    assert np.sqrt(np.mean((found - expected) ** 2)) < 0.07
-    assert HeldOut(x, y, y_task, np.zeros(40), folds=2).expectation(np.full(400, 7.0)) == pytest.approx(7.0)
+    held_out = HeldOut(x, y, y_task, np.zeros(40), folds=2)
+    assert np.sqrt(np.mean((held_out.expectation(x[:, 0] ** 2) - expected) ** 2)) < 0.07
+    assert held_out.expectation(np.full(400, 7.0)) == pytest.approx(7.0)
 
 
 def test_whole_labels_are_held_out():
@@ -179,34 +182,34 @@ def test_estimators_of_decond_by_name():
 
 def test_a_model_that_fails_is_a_row_with_the_reason(labelled):
     found = regression.compare(*labelled, {"many": "features", "line": Line()}, truth=lambda x: x[:, 0])
-    assert found.frame.loc["many", "notes"].startswith("did not run: ")
+    assert list(found.errors) == ["many"]
     assert list(found.found) == ["line"]
-    with pytest.raises(ValueError, match="no model could be fitted: features did not run"):
+    with refused("models"):
         regression.compare(*labelled, ["features"], truth=lambda x: x[:, 0])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "named", "error"),
     [
-        ({"models": ["cascde"]}, ValueError, "did you mean 'cascade'"),
-        ({"models": {}}, ValueError, "models is empty"),
-        ({"models": {"mine": Line}}, TypeError, r"models\['mine'\] is the class Line"),
-        ({"truth": 3.0}, TypeError, "truth is float"),
-        ({"truth": lambda x: x[:3, 0]}, ValueError, "truth has 3 values for 12 rows"),
-        ({"truth": (np.zeros((2, 2)), [0.0, 1.0])}, ValueError, "the x of truth has 2 column"),
-        ({"folds": 1}, ValueError, "folds is 1"),
-        ({"seeds": "two"}, ValueError, "seeds is 'two'; give how many"),
-        ({"seeds": [0.5]}, ValueError, "different whole numbers"),
+        ({"models": ["cascde"]}, "models", ArgumentError),
+        ({"models": {}}, "models", ArgumentError),
+        ({"models": {"mine": Line}}, "models['mine']", ArgumentTypeError),
+        ({"truth": 3.0}, "truth", ArgumentTypeError),
+        ({"truth": lambda x: x[:3, 0]}, "truth", ArgumentError),
+        ({"truth": (np.zeros((2, 2)), [0.0, 1.0])}, "truth[0]", ArgumentError),
+        ({"folds": 1}, "folds", ArgumentError),
+        ({"seeds": "two"}, "seeds", ArgumentError),
+        ({"seeds": [0.5]}, "seeds", ArgumentError),
     ],
 )
-def test_wrong_input_is_refused(labelled, arguments, error, words):
-    with pytest.raises(error, match=words):
+def test_wrong_input_is_refused(labelled, arguments, named, error):
+    with refused(named, error):
         regression.compare(*labelled, **{"models": {"line": Line()}, **arguments})
 
 
 def test_one_target_at_a_time(labelled):
     x, y, y_task, z = labelled
-    with pytest.raises(ValueError, match="compare takes one target"):
+    with refused("z_task"):
         regression.compare(x, y, y_task, np.column_stack([z, z]))
 
 
@@ -266,9 +269,9 @@ def test_the_number_of_columns_is_that_of_the_models(labelled):
 def test_mediators_that_do_not_meet_are_said_once_for_all_models():
     p = latent_function()
     y, y_task = pd.DataFrame({"pressure": p.y[:, 0]}), pd.DataFrame({"pressure": p.y_task[:, 0] + 100.0})
-    with pytest.warns(
-        UserWarning, match="100% of the task rows lie outside what the pairs tell of: pressure of y_task"
-    ):
-        found = regression.compare(p.x, y, y_task, p.z_task, ["ridge", "plain"], progress=False)
-    assert sum("task rows lie outside" in note for note in found.notes) == 1
-    assert not found.frame["notes"].str.contains("task rows lie outside").any()
+    with warned(DataWarning, argument="y_task") as caught:
+        found = regression.compare(p.x, y, y_task, p.z_task, {"one": "ridge", "other": "ridge"}, progress=False)
+    [warning] = caught
+    assert found.notes.count(str(warning.message)) == 1
+    assert "pressure" in str(warning.message)
+    assert not found.frame["notes"].str.contains("pressure").any()

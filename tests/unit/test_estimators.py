@@ -5,8 +5,10 @@ import oracle_kernels
 import oracles
 import pandas as pd
 import pytest
+from expected import refused, warned
 
 from decond import DeconditionalMeanOperator, features, kernels
+from decond.errors import ArgumentTypeError, DataWarning
 from decond.estimators import (
     AggregateGP,
     DirectGP,
@@ -102,12 +104,12 @@ def test_what_is_learned():
 
 def test_an_honest_map_drops_the_uncertainty_of_the_mediator():
     models = [
-        TaskTransformedGP(n_restarts=0, mediator=mediator).fit(*(t[:30] for t in TOY)) for mediator in ("full", "map")
+        TaskTransformedGP(n_restarts=0, mediator=mediator).fit(*(t[:15] for t in TOY)) for mediator in ("full", "map")
     ]
     full, point = (model.ensemble_.models[0].observation for model in models)
-    assert full.noise_covariance.shape == (30, 30)
+    assert full.noise_covariance.shape == (15, 15)
     assert point.noise_covariance == 0.0
-    with pytest.raises(ValueError, match="mediator is 'mean'; choose one of 'full', 'map'"):
+    with refused("mediator"):
         TaskTransformedGP(mediator="mean").fit(*TOY)
 
 
@@ -129,14 +131,15 @@ NEW = np.array([[-1.0], [0.5]])
 
 
 def labeled(**settings):
-    return TaskTransformedGP(**{"n_restarts": 0, **settings})
+    """Return an estimator that takes groups as complete, which is one model only."""
+    return TaskTransformedGP(**{"n_restarts": 0, "sampled": False, **settings})
 
 
 def test_labels_are_averages_over_samples_of_their_rows():
     """With a kernel that is given and learned, the posterior is recomputed at what was learned, in plain NumPy."""
     task = np.array([0, 1, 1, 2, 3, 4, 4, 4])  # some labels were measured several times
     z = Z[task] + 0.2 * np.random.default_rng(1).standard_normal(8)
-    gp = labeled(kernel_x=kernels.RBF(1.0), noise=0.2).fit(X, LABELS[INDEX], LABELS[task], z)
+    gp = labeled(kernel_x=kernels.RBF(1.0), noise=0.2, sampled=None).fit(X, LABELS[INDEX], LABELS[task], z)
     learned = gp.fit_result_.parameters
     lengthscale, noise = learned["prior.kernel.lengthscale"], learned["observation.noise"]
     K, K_star = oracle_kernels.rbf(X, X, lengthscale), oracle_kernels.rbf(X, NEW, lengthscale)
@@ -193,10 +196,9 @@ def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
     extra = np.append(Z[shared], [100.0, -50.0])
     expected = labeled().fit(*reduced)
     more = np.append(LABELS[shared], ["sat", "sun"])
-    told = rf"{np.sum(~inside)} pair\(s\) and 2 task row\(s\) have a label that the other table does not have"
-    with pytest.warns(UserWarning, match=told) as caught:
+    with warned(DataWarning, argument="y_task") as caught:
         found = labeled().fit(X, LABELS[INDEX], more, extra)
-    with pytest.warns(UserWarning, match=told) as also_caught:
+    with warned(DataWarning, argument="y_task") as also_caught:
         imputed = ImputeGP(n_restarts=0).fit(X, LABELS[INDEX], more, extra)
     np.testing.assert_allclose(imputed.predict(NEW), ImputeGP(n_restarts=0).fit(*reduced).predict(NEW), rtol=1e-9)
     for warnings in (caught, also_caught):  # they point to the line that called fit
@@ -211,31 +213,29 @@ def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
 @pytest.mark.parametrize("model", [ImputeGP(n_restarts=0), DualEmbedding()], ids=["ImputeGP", "DualEmbedding"])
 def test_mediators_of_numbers_that_do_not_meet_are_warned_of_at_the_line_that_called_fit(model):
     y = np.linspace(950.0, 1050.0, len(X))
-    told = r"100% of the task rows lie outside.*y_task goes from 9.6e\+04 to 1.04e\+05, and y from 950 to 1050.*units"
-    with pytest.warns(UserWarning, match=told) as caught:
+    with pytest.warns(DataWarning) as caught:
         model.fit(X, y, 100.0 * np.linspace(960.0, 1040.0, len(Z)), Z)
-    assert __file__ in {
-        str(warning.filename) for warning in caught if "task rows lie outside" in str(warning.message)
-    }
+    told = [one for one in caught if issubclass(one.category, DataWarning) and one.message.argument == "y_task"]
+    assert [one.filename for one in told] == [__file__]
 
 
 def test_tables_without_a_common_label_are_refused():
-    with pytest.raises(ValueError, match=r"no label in common \(fri, mon.*in y; FRI, MON.*in y_task.*upper"):
+    with refused("y_task"):
         labeled().fit(X, LABELS[INDEX], np.char.upper(LABELS), Z)
-    with pytest.raises(ValueError, match=r"no label in common"):
+    with refused("y_task"):
         TaskTransformedGP(uncertainty="plain").fit(X, LABELS[INDEX], np.char.upper(LABELS), Z)
     frame = pd.DataFrame({"p": np.arange(5.0), "q": np.arange(5.0)})
-    with pytest.raises(ValueError, match=r"y has the columns \['p', 'q'\] but y_task has \['q', 'p'\]"):
+    with refused("y_task"):
         TaskTransformedGP().fit(X[:5], frame, frame[["q", "p"]], Z)
-    with pytest.raises(ValueError, match=r"1 label\(s\) in common"):
+    with refused("y_task"):
         labeled().fit(X, LABELS[INDEX], ["mon", "sun"], Z[:2])
-    with pytest.raises(TypeError, match=r"text in one table and numbers in the other.*Convert both"):
+    with refused("y_task", ArgumentTypeError):
         labeled().fit(X, LABELS[INDEX], np.arange(5), Z)
-    with pytest.raises(ValueError, match=r"y_task has 1 column\(s\) but y has 2"):
+    with refused("y_task"):
         labeled().fit(X, np.column_stack([INDEX, INDEX]), np.arange(5), Z)
-    with pytest.raises(ValueError, match=r"y has a missing label at row 1"):
+    with refused("y"):
         labeled().fit(X[:2], ["mon", None], ["mon", "tue"], Z[:2])
-    with pytest.raises(ValueError, match=r"1 pair\(s\) and 5 task row\(s\); at least 2 of each"):
+    with refused("x"):
         labeled().fit(X[:1], LABELS[:1], LABELS, Z)
 
 
@@ -271,7 +271,7 @@ def test_labels_among_the_columns_of_x():
     ):
         np.testing.assert_allclose(gp.predict(new)[2:], [-4.0, -4.0 + np.sin(1.5)], atol=0.8)
         assert gp.predict(new)[0] + gp.predict(new)[1] == pytest.approx(4.0, abs=1.0)
-        with pytest.raises(ValueError, match="feature names should match"):
+        with refused("x"):
             gp.predict(new.rename(columns={"site": "place"}))
 
 
@@ -360,28 +360,27 @@ def test_noises_are_learned_where_they_are_there():
 
 
 GROUP_SLIPS = {
-    "missing": ({"mon": 1.0}, r"z is labeled by \['mon'\].*every label of groups needs exactly one target"),
-    "twice": (pd.Series(np.ones(6), index=[*LABELS, "mon"]), r"every label of groups needs exactly one target"),
-    "extra": (dict.fromkeys([*LABELS, "sun"], 1.0), r"every label of groups needs exactly one target"),
-    "other": (dict.fromkeys("abcde", 1.0), r"every label of groups needs exactly one target"),
-    "too few": (np.ones(4), r"z_groups has 4 rows but the distinct labels of groups has 5"),
-    "NaN": (np.append(np.ones(4), np.nan), r"z_groups has 1 value\(s\) that are NaN"),
+    "missing": {"mon": 1.0},
+    "twice": pd.Series(np.ones(6), index=[*LABELS, "mon"]),
+    "extra": dict.fromkeys([*LABELS, "sun"], 1.0),
+    "other": dict.fromkeys("abcde", 1.0),
+    "too few": np.ones(4),
+    "NaN": np.append(np.ones(4), np.nan),
 }
 
 
 @pytest.mark.parametrize("slip", list(GROUP_SLIPS))
 def test_slips_with_groups(slip):
-    values, told = GROUP_SLIPS[slip]
-    with pytest.raises(ValueError, match=told):
-        aggregate().fit(X, LABELS[INDEX], values)
+    with refused("z_groups"):
+        aggregate().fit(X, LABELS[INDEX], GROUP_SLIPS[slip])
 
 
 def test_other_slips_with_groups():
-    with pytest.raises(ValueError, match=r"there is only one group; at least 2"):
+    with refused("groups"):
         aggregate().fit(X, np.zeros(20), [1.0])
-    with pytest.raises(TypeError, match=r"groups has text and numbers as labels.*Convert all to text"):
+    with refused("groups", ArgumentTypeError):
         aggregate().fit(X[:3], np.array(["a", 1, 2], dtype=object), np.ones(3))
-    with pytest.raises(ValueError, match=r"repeats has values down to 0; it counts measurements"):
+    with refused("repeats"):
         Aggregated(X[:3], [0, 1, 1], repeats=[0, 1])
 
 
@@ -418,7 +417,7 @@ def test_given_weights_and_noise():
         assert gp.offset_ == 0.0
     exact = TransformedGP(kernels.RBF(0.9), noise=0.0, n_restarts=0, uncertainty="plain").fit(x, M, z, covariance)
     assert exact.noise_ == 0.0  # absent, so nothing to learn
-    with pytest.raises(ValueError, match=r"noise_covariance and noise are both zero"):
+    with refused("noise"):
         TransformedGP(noise=0.0).fit(x, M, z)
 
 
@@ -503,13 +502,13 @@ def test_instruments_undo_confounding_with_one_table_and_with_two():
 def test_slips_with_instruments_are_told_in_their_words():
     treatment, instrument, outcome = demand(20)
     iv = InstrumentalVariablesGP(n_restarts=0)
-    with pytest.raises(ValueError, match=r"instrument has 19 rows but treatment has 20"):
+    with refused("instrument"):
         iv.fit(treatment, instrument[:-1], outcome)
-    with pytest.raises(ValueError, match=r"outcome has 19 rows but instrument has 20"):
+    with refused("outcome"):
         iv.fit(treatment, instrument, outcome[:-1])
-    with pytest.raises(ValueError, match=r"outcome has 20 rows but instrument_of_outcome has 18"):
+    with refused("outcome"):
         iv.fit(treatment, instrument, outcome, instrument[:18])
-    with pytest.raises(ValueError, match=r"instrument_of_outcome has 2 column\(s\) but instrument has 1"):
+    with refused("instrument_of_outcome"):
         iv.fit(treatment, instrument, outcome, np.zeros((20, 2)))
 
 
@@ -527,5 +526,5 @@ def test_targets_that_say_nothing_leave_wide_bands():
     _, std = DirectGP(n_restarts=0).fit(x, z).predict(x, return_std=True)
     assert std.mean() > 0.1
     means = TransformedGP(mean="constant")
-    with pytest.raises(ValueError, match="sum to one"):
+    with refused("mean"):
         means.fit(x, 2.0 * np.eye(40), z)

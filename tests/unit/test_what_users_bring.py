@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused, warned
 
 from decond import (
     ConditionalMeanOperator,
@@ -18,6 +19,7 @@ from decond import (
     features,
     kernels,
 )
+from decond.errors import ArgumentTypeError, DataWarning
 from decond.linalg import JitterWarning
 from decond.regression import (
     Aggregated,
@@ -42,7 +44,7 @@ def test_text_that_looks_like_a_number_stays_text():
 
 
 def test_text_and_numbers_are_not_compared():
-    with pytest.raises(TypeError, match=r"column 0 are text in one table and numbers in the other"):
+    with refused("b", ArgumentTypeError):
         CATEGORICAL(["1", "2"], [1, 2])
 
 
@@ -50,7 +52,7 @@ def test_dates_are_labels_in_any_unit_and_no_numbers():
     days = np.array(["2020-01-01", "2020-01-02"], "M8[D]")
     np.testing.assert_array_equal(CATEGORICAL(days, days.astype("M8[ns]")), np.eye(2))
     np.testing.assert_array_equal(CATEGORICAL(days, pd.Series(pd.to_datetime(days)).astype(object)), np.eye(2))
-    with pytest.raises(TypeError, match=r"holds dates or times.*np.timedelta64\(1, 'D'\) for days"):
+    with refused("a", ArgumentTypeError):
         RBF(days)
 
 
@@ -69,20 +71,20 @@ def test_ids_beyond_float_precision_stay_apart():
     ],
 )
 def test_missing_labels_are_refused(labels):
-    with pytest.raises(ValueError, match="missing label at row 1"):
+    with refused("a"):
         CATEGORICAL(labels)
-    with pytest.raises(ValueError, match="groups has a missing label at row 1"):
+    with refused("groups"):
         Aggregated([0.0, 1.0], labels)
 
 
 def test_other_missing_values_are_refused():
-    with pytest.raises(ValueError, match="groups has 1 value"):
+    with refused("groups"):
         Aggregated([0.0, 1.0], [1.0, np.nan])
-    with pytest.raises(ValueError, match="masked"):
+    with refused("a"):
         RBF(np.ma.masked_array([[1.0], [2.0]], mask=[[True], [False]]))
-    with pytest.raises(TypeError, match="complex"):
+    with refused("a", ArgumentTypeError):
         RBF(np.array([[1.0 + 2.0j]]))
-    with pytest.raises(ValueError, match="rows of different lengths"):
+    with refused("a"):
         RBF([[1.0, 2.0], [3.0]])
 
 
@@ -125,13 +127,13 @@ def test_what_happens_to_the_callers_arrays_does_not_reach_fitted_objects():
 
 
 def test_one_number_parameters_take_one_number():
-    for make in (
-        lambda: np.array([1.0, 2.0]) * RBF,
-        lambda: kernels.Constant([1.0, 2.0]),
-        lambda: kernels.RationalQuadratic(alpha=[1.0, 2.0]),
-        lambda: Direct([0.0, 1.0], noise=[0.1, 0.2]),
+    for name, make in (
+        ("variance", lambda: np.array([1.0, 2.0]) * RBF),
+        ("value", lambda: kernels.Constant([1.0, 2.0])),
+        ("alpha", lambda: kernels.RationalQuadratic(alpha=[1.0, 2.0])),
+        ("noise", lambda: Direct([0.0, 1.0], noise=[0.1, 0.2])),
     ):
-        with pytest.raises(ValueError, match=r"has shape \(2,\); it must be a number\."):
+        with refused(name):
             make()
 
 
@@ -152,26 +154,24 @@ def test_a_gradient_that_is_not_finite_is_an_error():
         def profile(self, squared):
             return super().profile(abs(squared) ** 0.5)
 
-    with pytest.raises(
-        FloatingPointError, match=r"gradient with respect to .*prior.kernel.lengthscale.* is not finite"
-    ):
+    with pytest.raises(FloatingPointError, match=r"prior\.kernel\.lengthscale"):
         log_evidence_and_gradient(FunctionPrior(Kinked()), Direct([0.0, 1.0]), [0.0, 1.0])
 
 
 def test_fourier_features_need_a_fixed_seed_and_differentiable_frequencies():
-    with pytest.raises(TypeError, match="seed is None; a whole number"):
+    with refused("seed", ArgumentTypeError):
         features.RandomFourier(RBF, 5, seed=None)
     for kernel in (kernels.Periodic(), kernels.RationalQuadratic(), 2.0 * RBF + kernels.Matern32()):
-        with pytest.raises(TypeError, match=r"no gradient with respect to it. Use features.Nystrom"):
+        with refused("kernel", ArgumentTypeError):
             log_evidence_and_gradient(
                 FunctionPrior(features.RandomFourier(kernel, 5)), Direct([0.0, 1.0]), [0.0, 1.0]
             )
 
 
 def test_embeddings_of_different_kernels_are_not_compared():
-    with pytest.raises(ValueError, match=r"RBF\(lengthscale=1.0\), the other RBF\(lengthscale=5.0\)"):
+    with refused("other"):
         MeanEmbedding(RBF, [0.0]).mmd(MeanEmbedding(kernels.RBF(5.0), [0.0]))
-    with pytest.raises(TypeError, match=r"the other embedding is a list; give a MeanEmbedding"):
+    with refused("other", ArgumentTypeError):
         MeanEmbedding(RBF, [0.0]).mmd([0.0])
 
 
@@ -189,7 +189,7 @@ def test_group_targets_are_matched_by_label():
     expected = condition(prior, observation, [-1.0, 1.0]).mean([0.0])
     for z in (pd.Series({"b": 1.0, "a": -1.0}), {"b": 1.0, "a": -1.0}, pd.Series([-1.0, 1.0])):
         np.testing.assert_array_equal(condition(prior, observation, z).mean([0.0]), expected)
-    with pytest.raises(ValueError, match=r"z is labeled by \['a', 'c'\].*every label of groups needs exactly one"):
+    with refused("z"):
         condition(prior, observation, {"a": 1.0, "c": 2.0})
 
 
@@ -218,22 +218,22 @@ def test_small_conveniences_and_door_checks():
     assert sum([RBF, RBF])([0.0]).item() == 2.0
     assert kernels.Sum([RBF, RBF])([0.0]).item() == 2.0
     assert RBF.on(np.int64(0))([[0.0, 5.0]]).item() == 1.0
-    with pytest.raises(ValueError, match="lengthscale has 2 values"):
+    with refused("lengthscale"):
         kernels.Linear([1.0, 2.0]).diag([[0.0]])
-    with pytest.raises(ValueError, match="n is -1; a whole number of at least 1"):
+    with refused("n"):
         MeanEmbedding(RBF, [0.0]).herd(-1)
-    with pytest.raises(ValueError, match="f_values has shape"):
+    with refused("f_values"):
         CovarianceOperator(RBF, [0.0]).expectation([[1.0, 2.0]], [1.0])
-    with pytest.raises(RuntimeError, match="not fitted yet"):
+    with pytest.raises(RuntimeError):
         DeconditionalMeanOperator(RBF, RBF).embedding([0.0])
-    with pytest.raises(ValueError, match="negative eigenvalues"):
+    with refused("noise_covariance"):
         Transformed([0.0], [[1.0, 1.0]], [[1.0, 5.0], [5.0, 1.0]])
 
 
 def test_a_failed_refit_leaves_the_fitted_operator_as_it_was():
     operator = DeconditionalMeanOperator(RBF, RBF).fit([0.0, 1.0], [0.0, 1.0], [0.5])
     before = operator.weights([0.3])
-    with pytest.raises(ValueError, match="y_prior has 1 value"):
+    with refused("y_prior"):
         operator.fit([5.0, 6.0], [7.0, 8.0], [np.nan])
     np.testing.assert_array_equal(operator.weights([0.3]), before)
 
@@ -241,7 +241,7 @@ def test_a_failed_refit_leaves_the_fitted_operator_as_it_was():
 def test_warnings_point_at_the_users_line_however_deep_their_reason():
     labels, rng = np.repeat(list("abcde"), 4), np.random.default_rng(0)
     x = rng.standard_normal((20, 1))
-    with pytest.warns(UserWarning, match="do not|does not") as caught:
+    with warned(DataWarning, argument="y_task") as caught:
         TaskTransformedGP(n_restarts=0).fit(x, labels, list("abcdx"), [0.0, 1.0, 2.0, 1.5, 3.0])
     with pytest.warns(JitterWarning) as deep:
         DirectGP(RBF, noise=1e-12, optimize=False).fit(np.repeat(x, 3, axis=0), np.repeat(x[:, 0], 3))

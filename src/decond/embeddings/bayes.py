@@ -13,6 +13,7 @@ from decond.embeddings.conditional import (
     query_rows,
 )
 from decond.embeddings.mean import MeanEmbedding
+from decond.errors import ArgumentError
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import add_to_diagonal, cholesky, multiply, solve_general
@@ -58,8 +59,9 @@ class KernelBayesRule(Operator):
         check_choice(variant, "variant", ("a", "b", "importance"))
         check_choice(regularizer, "regularizer", ("I", "II"))
         if variant == "importance" and regularizer == "II":
-            raise ValueError(
-                'regularizer is "II" but the importance-weighted rule has one regularizer only. Use "I".'
+            raise ArgumentError(
+                "regularizer",
+                'regularizer is "II" but the importance-weighted rule has one regularizer only. Use "I".',
             )
         self.kernel_x, self.kernel_y = as_kernel(kernel_x, "kernel_x"), as_kernel(kernel_y, "kernel_y")
         self.variant, self.regularizer = variant, regularizer

@@ -24,6 +24,7 @@ from decond.embeddings.pseudolikelihood import (
     PredictivePseudolikelihood,
     maximize,
 )
+from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 from decond.kernels import RBF, median_heuristic
 from decond.linalg import add_to_diagonal, cholesky, multiply
 from decond.messages import warn
@@ -102,9 +103,10 @@ class BayesianMeanEmbedding:
         seed: Any = 0,
     ) -> None:
         if kernel is not None and not isinstance(kernel, RBF):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "kernel",
                 f"kernel is {kernel!r}; the prior on the embedding has a closed form for RBF only. Give an RBF, or "
-                "None to start from the data."
+                "None to start from the data.",
             )
         if objective is not None:
             check_choice(objective, "objective", ("predictive", "gaussian"))
@@ -113,7 +115,9 @@ class BayesianMeanEmbedding:
         self.feature_noise = as_number(feature_noise, "feature_noise", minimum=0.0, strict=True)
         self.n_anchors, self.max_points = as_count(n_anchors, "n_anchors"), as_count(max_points, "max_points")
         if self.max_points < 2:
-            raise ValueError("max_points is 1; at least 2 are needed, one row tells nothing about a lengthscale.")
+            raise ArgumentError(
+                "max_points", "max_points is 1; at least 2 are needed, one row tells nothing about a lengthscale."
+            )
         self.seed = seed
 
     def fit(self, x: Any) -> Self:
@@ -124,11 +128,14 @@ class BayesianMeanEmbedding:
         """
         rows = as_rows(x, "x")
         if len(rows) < 2:
-            raise ValueError("x has one row; a sample of at least two is needed to tell how its features vary.")
+            raise ArgumentError(
+                "x", "x has one row; a sample of at least two is needed to tell how its features vary."
+            )
         if np.size(self.spread) not in (1, rows.shape[1]):
-            raise ValueError(
+            raise ArgumentError(
+                "spread",
                 f"spread has {np.size(self.spread)} values but x has {rows.shape[1]} column(s). Give one for all "
-                "columns, or one for each."
+                "columns, or one for each.",
             )
         self._names = column_names(x)
         rng = as_generator(self.seed)
@@ -183,9 +190,10 @@ class BayesianMeanEmbedding:
         """Return the kernel with the largest pseudo-likelihood; columns that never change are left out."""
         varying = np.ptp(rows, axis=0) > 0.0
         if not varying.any():
-            raise ValueError(
+            raise ArgumentError(
+                "x",
                 f"all {len(rows)} rows of x are equal, so they say nothing about a lengthscale. Give a kernel and "
-                "objective=None to keep it."
+                "objective=None to keep it.",
             )
         moving = rows[:, varying]
         shared = self.kernel is not None and np.ndim(self.kernel.lengthscale) == 0
@@ -194,10 +202,12 @@ class BayesianMeanEmbedding:
         found = maximize(self._objective(moving, varying, rng), moving.shape[1], starts, typical)
         if found.on_bounds.any():
             warn(
-                f"the learned lengthscale {found.lengthscale} sits on the edge of what was searched. A column may "
-                "take few values only, so that no kernel is too narrow for it: leave it out, or give a kernel and "
-                "objective=None.",
-                UserWarning,
+                DataWarning(
+                    "x",
+                    f"the learned lengthscale {found.lengthscale} lies on a bound of the search. A column may take "
+                    "few values only, so that no kernel is too narrow for it: leave it out, or give a kernel and "
+                    "objective=None.",
+                )
             )
         self.log_pseudolikelihood_ = found.value
         if len(found.lengthscale) == 1 and (shared or len(varying) == 1):
@@ -221,9 +231,10 @@ class BayesianMeanEmbedding:
             return PredictivePseudolikelihood(moving)
         distinct = np.unique(moving, axis=0)
         if min(len(distinct), self.n_anchors) <= moving.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "n_anchors",
                 f"x has {len(distinct)} distinct rows and n_anchors is {self.n_anchors}; objective='gaussian' needs "
-                f"more than {moving.shape[1]} anchors, the number of columns. Raise n_anchors, or use 'predictive'."
+                f"more than {moving.shape[1]} anchors, the number of columns. Raise n_anchors, or use 'predictive'.",
             )
         anchors = distinct[rng.permutation(len(distinct))[: self.n_anchors]]
         spread = None if self.spread is None else np.broadcast_to(self.spread, len(varying))[varying]
@@ -241,17 +252,21 @@ class BayesianMeanEmbedding:
         values, self._vectors = eigh(self._covariance)
         values = np.maximum(values, 0.0)
         if values.mean() < SMALLEST_PRIOR:
-            raise ValueError(
+            raise ArgumentError(
+                "spread",
                 f"spread is {self.spread}, so narrow about the mean of x that the prior is zero at all rows. Widen "
-                "it, or give None for a flat ν."
+                "it, or give None for a flat ν.",
             )
         rotated = self._vectors.T @ observed
         self.amplitude_ = _amplitude(values, rotated, self.noise_**2 / self._n)
         if self.spread is not None and self.amplitude_ > LARGEST_AMPLITUDE:
             warn(
-                f"spread is {self.spread}, so narrow that the prior expects an embedding of {self.amplitude_:.3g} at "
-                "the mean of x, but none is above one. Do not trust predictions: widen it, or give None, a flat ν.",
-                UserWarning,
+                DataWarning(
+                    "spread",
+                    f"spread is {self.spread}, so narrow that the prior expects an embedding of "
+                    f"{self.amplitude_:.3g} at the mean of x, but none is above one. Do not trust predictions: widen "
+                    "it, or give None, a flat ν.",
+                )
             )
         self._variances = self.amplitude_**2 * values + self.noise_**2 / self._n
         self.weights_: np.ndarray = frozen(self.amplitude_**2 * (self._vectors @ (rotated / self._variances)))
@@ -265,11 +280,13 @@ def _warn_of_lonely_rows(average: np.ndarray, n: int, d: int) -> None:
     own = float(np.median(1.0 / (n * average)))
     if own > MOST_OWN and n >= LEAST_ROWS:
         warn(
-            f"at half of the rows {own:.0%} or more of the average feature is the row's own: {n} rows of {d} columns "
-            "are few for this kernel. The posterior mean may then be worse than the plain average, and weights on "
-            "points sum to less than one. Use MeanEmbedding(kernel_, x), or give a wider kernel, fewer columns or "
-            "more rows.",
-            UserWarning,
+            DataWarning(
+                "x",
+                f"at half of the rows {own:.0%} or more of the average feature is the row's own: {n} rows of {d} "
+                "columns are few for this kernel. The posterior mean may then be worse than the plain average, and "
+                "weights on points sum to less than one. Use MeanEmbedding(kernel_, x), or give a wider kernel, "
+                "fewer columns or more rows.",
+            )
         )
 
 

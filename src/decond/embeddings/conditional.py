@@ -6,6 +6,7 @@ import numpy as np
 
 from decond.checks import as_number, as_row, check_same_length, frozen
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
+from decond.errors import ArgumentError
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.notebook import card, definitions
@@ -94,9 +95,10 @@ def query_rows(kernel: Kernel, value: Any, name: str, data: np.ndarray) -> np.nd
     """Return checked query rows with as many columns as the data."""
     rows = kernel.points(value, name)
     if rows.shape[1] != data.shape[1]:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has {rows.shape[1]} column(s) but the operator was fitted on {data.shape[1]}. Points are rows: "
-            f"give shape (q, {data.shape[1]})."
+            f"give shape (q, {data.shape[1]}).",
         )
     return rows
 

@@ -13,6 +13,7 @@ from decond.embeddings.conditional import (
     query_rows,
 )
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
+from decond.errors import ArgumentError
 from decond.features.base import FeatureKernel, FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, multiply
@@ -122,8 +123,9 @@ class DeconditionalMeanOperator(Operator):
 
     def _feature_kernel(self) -> Any:
         if not isinstance(self.kernel_x, FeatureKernel):
-            raise ValueError(
+            raise ArgumentError(
+                "form",
                 f'form="features" needs a feature map as kernel_x, but it is {self.kernel_x!r}. Pass for example '
-                'features.RandomFourier(...), or use form="auto".'
+                'features.RandomFourier(...), or use form="auto".',
             )
         return self.kernel_x

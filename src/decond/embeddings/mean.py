@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decond.checks import as_count, as_targets, as_weights, frozen
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.base import as_kernel
 from decond.herding import Herding
 from decond.kernels.base import Kernel
@@ -71,9 +72,10 @@ class MeanEmbedding:
         """Return the embedding with weights scaled to sum to one."""
         total = float(self.weights.sum())
         if abs(total) <= 1e-12 * float(np.abs(self.weights).sum()):
-            raise ValueError(
+            raise ArgumentError(
+                "weights",
                 f"the weights sum to {total:.3g}, so they cannot be scaled to sum to one. The query is far from the "
-                "data, or the regularization is too strong: widen the kernel or lower it."
+                "data, or the regularization is too strong: widen the kernel or lower it.",
             )
         return MeanEmbedding(self.kernel, self.points, self.weights / total)
 
@@ -105,19 +107,22 @@ class MeanEmbedding:
 
     def _check_same_space(self, other: "MeanEmbedding") -> None:
         if not isinstance(other, MeanEmbedding):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "other",
                 f"the other embedding is a {type(other).__name__}; give a MeanEmbedding: of rows x it is "
-                "MeanEmbedding(kernel, x), and of a BayesianMeanEmbedding embedding()."
+                "MeanEmbedding(kernel, x), and of a BayesianMeanEmbedding embedding().",
             )
         if self.points.shape[1] != other.points.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 f"the points have {self.points.shape[1]} columns here but {other.points.shape[1]} there; embeddings "
-                "can be compared only if they are of the same variables."
+                "can be compared only if they are of the same variables.",
             )
         if not same(self.kernel, other.kernel):
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 f"one embedding has kernel {self.kernel!r}, the other {other.kernel!r}; they can be compared only in "
-                "the space of one kernel. Rebuild one of them: MeanEmbedding(kernel, other.points, other.weights)."
+                "the space of one kernel. Rebuild one of them: MeanEmbedding(kernel, other.points, other.weights).",
             )
 
     def __len__(self) -> int:

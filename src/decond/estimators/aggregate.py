@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 from decond.checks import as_targets
+from decond.errors import ArgumentError
 from decond.estimators.base import PosteriorRegressor
 from decond.regression import Aggregated
 
@@ -63,12 +64,12 @@ class AggregateGP(PosteriorRegressor):
         sampled = (self.uncertainty == "honest" and self.optimize) if self.sampled is None else bool(self.sampled)
         seen = Aggregated(rows, groups, individual_noise=self.individual_noise, weights=weights, sampled=sampled)
         z = self._centered(
-            as_targets(seen.ordered(z_groups), "z_groups", seen.size, seen.partner),
+            as_targets(seen.ordered(z_groups, "z_groups"), "z_groups", seen.size, seen.partner),
             self.kernel is None and self.optimize,
         )
         if len(z) < 2:
-            raise ValueError(
-                "there is only one group; at least 2 are needed to learn from. Some tens are a good start."
+            raise ArgumentError(
+                "groups", "there is only one group; at least 2 are needed to learn from. Some tens are a good start."
             )
         noise = self._starting_noise(z, self.kernel is not None or not self.optimize)
         choice = self._chosen_kernel(self.kernel, rows, z)

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_number, as_rows, check_choice, check_column_names, column_names
+from decond.errors import ArgumentError
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
 from decond.estimators.ensemble import Ensemble, averaged, single
 from decond.estimators.reliability import NEGLIGIBLE, are_samples, doubted, probability_of_complete, story
@@ -52,9 +53,10 @@ class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
         check_column_names(x, "x", None if known is None else list(known))
         rows = as_rows(x, "x", labels=True)
         if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
+            raise ArgumentError(
+                "x",
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input. Give the same columns as in fit, in the same order."
+                "features as input. Give the same columns as in fit, in the same order.",
             )
         return rows
 
@@ -67,9 +69,10 @@ class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
         mine, theirs = (model._fitted_columns() for model in (self, other))
         if mine != theirs:
             words = [state["feature_names_in"] or f"{state['n_features_in']} column(s)" for state in (theirs, mine)]
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 f"the other model has read {words[0]}, this one {words[1]}; merge models of the same columns, in the "
-                "same order."
+                "same order.",
             )
 
     def _restore_columns(self, state: dict[str, Any]) -> None:
@@ -97,7 +100,9 @@ class AnsweringRegressor(IndirectRegressor):
         check_is_fitted(self)
         posterior, rows = self.posterior_, self._known_columns(X)
         if return_std and return_cov:
-            raise ValueError("return_std and return_cov are both True; ask for one of them at a time.")
+            raise ArgumentError(
+                "return_cov", "return_std and return_cov are both True; ask for one of them at a time."
+            )
         if return_std:
             mean, variance = posterior.moments(rows)
             std = np.sqrt(variance[:, None] if variance.ndim < mean.ndim else variance)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_targets
+from decond.errors import ArgumentTypeError
 from decond.estimators.base import IndirectRegressor
 from decond.estimators.defaults import label_columns
 from decond.estimators.direct import DirectGP
@@ -61,9 +62,10 @@ class _Baseline(IndirectRegressor, abc.ABC):
     def _check_numbers(self, rows: np.ndarray, name: str) -> None:
         labels = label_columns(rows)
         if labels:
-            raise TypeError(
+            raise ArgumentTypeError(
+                name,
                 f"{name} has labels in column(s) {labels}, which {type(self).__name__} cannot take beside numbers. "
-                "Leave them out, or replace them by indicator columns, for example with pandas.get_dummies."
+                "Leave them out, or replace them by indicator columns, for example with pandas.get_dummies.",
             )
 
     def _regressor(self) -> DirectGP:

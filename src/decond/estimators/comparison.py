@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from decond.checks import as_count, as_rows, as_targets, column_names
 from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, said
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.held_out import HeldOut
 from decond.estimators.linked import linked_mediators, ranges_apart
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
@@ -126,7 +127,9 @@ class Tables(NamedTuple):
         mediators = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(mediators[1]), "y_task")
         if z.ndim > 1:
-            raise ValueError(f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn.")
+            raise ArgumentError(
+                "z_task", f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn."
+            )
         names = ["x"] if rows.shape[1] == 1 else [f"x{j + 1}" for j in range(rows.shape[1])]
         frame = x if isinstance(x, pd.DataFrame) else pd.DataFrame(rows, columns=names).infer_objects()
         return cls(frame, y, y_task, z, rows, mediators, x, ranges_apart(*mediators, columns=column_names(y)))
@@ -159,15 +162,21 @@ def _truth(tables: Tables, truth: Any) -> Truth:
         values = np.asarray(truth(tables.x_rows), dtype=np.float64).reshape(-1)
         rows: pd.DataFrame = tables.x
     elif isinstance(truth, tuple | list) and len(truth) == 2:
-        given = as_rows(_in_order(tables, truth[0]), "the x of truth", labels=True)
+        given = as_rows(_in_order(tables, truth[0]), "truth[0]", labels=True)
         if given.shape[1] != tables.x_rows.shape[1]:
-            raise ValueError(f"the x of truth has {given.shape[1]} column(s), but x has {tables.x_rows.shape[1]}.")
+            raise ArgumentError(
+                "truth[0]", f"the x of truth has {given.shape[1]} column(s), but x has {tables.x_rows.shape[1]}."
+            )
         rows = pd.DataFrame(given, columns=list(tables.x.columns)).infer_objects()
         values = np.asarray(truth[1], dtype=np.float64).reshape(-1)
     else:
-        raise TypeError(f"truth is {type(truth).__name__}; give a function of rows of x, or rows and values (x, f).")
+        raise ArgumentTypeError(
+            "truth", f"truth is {type(truth).__name__}; give a function of rows of x, or rows and values (x, f)."
+        )
     if len(values) != len(rows) or not np.isfinite(values).all():
-        raise ValueError(f"truth has {len(values)} values for {len(rows)} rows; give one finite number for each.")
+        raise ArgumentError(
+            "truth", f"truth has {len(values)} values for {len(rows)} rows; give one finite number for each."
+        )
     return Truth(rows, values, truth if callable(truth) else None)
 
 
@@ -178,9 +187,10 @@ def _in_order(tables: Tables, x: Any) -> Any:
         return x
     missing = [name for name in ours if name not in theirs]
     if missing:
-        raise ValueError(
+        raise ArgumentError(
+            "truth[0]",
             f"the x of truth has no column {missing[0]!r}, which x has; it has {', '.join(map(str, theirs))}. Give "
-            "the columns of x."
+            "the columns of x.",
         )
     return x[ours]
 
@@ -248,7 +258,7 @@ def _concluded(tables: Tables, known: Truth | None, judged: HeldOut | None, runs
     found = {run.label: run.model for run in reversed(runs) if run.model is not None}
     if not found:
         reasons = "; ".join(f"{run.label} {run.row['notes']}" for run in runs)
-        raise ValueError(f"no model could be fitted: {reasons}")
+        raise ArgumentError("models", f"no model could be fitted: {reasons}")
     errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
     measured = [*([ERROR, INSIDE] if known else []), *([HELD_OUT_ERROR, HELD_OUT_INSIDE] if judged else [])]
     rows = [{"method": run.label, "seed": run.seed, **run.row} for run in runs]

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
+from decond.errors import DataWarning
 from decond.estimators.base import IndirectRegressor
 from decond.estimators.coded import CodedMediator, coded, fourier
 from decond.estimators.feature_rows import feature_rows
@@ -121,10 +122,12 @@ class DualEmbedding(IndirectRegressor):
     def _warn_of_crowded_labels(self, mediator: CodedMediator) -> None:
         if not mediator.only_labels and self.n_features < LEAST_FOR_A_LABEL * mediator.n_labels:
             warn(
-                f"y has {mediator.n_labels} labels beside numbers, for which n_features={self.n_features} is too "
-                f"few: u mixes the labels up. Give n_features={10 * mediator.n_labels} or more, or leave the numbers "
-                "out.",
-                UserWarning,
+                DataWarning(
+                    "y",
+                    f"y has {mediator.n_labels} labels beside numbers, for which n_features={self.n_features} is too "
+                    f"few: u mixes the labels up. Give n_features={10 * mediator.n_labels} or more, or leave the "
+                    "numbers out.",
+                )
             )
 
     def _standardized(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -167,8 +170,10 @@ KEPT = ("regularization", "lengthscale_x", "lengthscale_y", "n_epochs", "distanc
 
 def _warn_of_a_constant(ridge: float) -> None:
     warn(
-        f"the largest ridge that is tried, {ridge:g}, does best on held-out task rows, so f is hardly more than a "
-        "constant: the tables say little about f, or it has too many columns for their rows. Give more rows or fewer "
-        "columns, or regularization.",
-        UserWarning,
+        DataWarning(
+            "x",
+            f"the largest ridge that is tried, {ridge:g}, does best on held-out task rows, so f is hardly more than "
+            "a constant: the tables say little about f, or it has too many columns for their rows. Give more rows or "
+            "fewer columns, or regularization.",
+        )
     )

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.errors import ArgumentError, DataWarning
 from decond.messages import warn
 
 __all__ = ["SharedGroups", "shared_groups"]
@@ -53,9 +54,10 @@ def _codes(y: np.ndarray, y_task: np.ndarray) -> np.ndarray:
 def _check_shared(shared: np.ndarray, y: np.ndarray, y_task: np.ndarray, least: int) -> None:
     if len(shared) < least:
         ours, theirs = (sorted({str(row[0]) for row in table})[:5] for table in (y, y_task))
-        raise ValueError(
+        raise ArgumentError(
+            "y_task",
             f"y and y_task have {len(shared)} label(s) in common (y has {', '.join(ours)}…; y_task has "
-            f"{', '.join(theirs)}…); at least {least} are needed. Check spelling, upper and lower case, and blanks."
+            f"{', '.join(theirs)}…); at least {least} are needed. Check spelling, upper and lower case, and blanks.",
         )
 
 
@@ -63,7 +65,9 @@ def _warn_of_strangers(pairs: np.ndarray, task: np.ndarray) -> None:
     if pairs.all() and task.all():
         return
     warn(
-        f"{np.sum(~pairs)} pair(s) and {np.sum(~task)} task row(s) have a label that the other table does not have; "
-        "they say nothing about f and are not used.",
-        UserWarning,
+        DataWarning(
+            "y_task",
+            f"{np.sum(~pairs)} pair(s) and {np.sum(~task)} task row(s) have a label that the other table does not "
+            "have; they say nothing about f and are not used.",
+        )
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.estimators.defaults import label_columns, plain_kernel
 from decond.estimators.mediation import Mediation
 
@@ -36,16 +37,17 @@ class HeldOut:
     def __init__(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, folds: int) -> None:
         self.z = z
         if folds < 2:
-            raise ValueError(f"folds is {folds}; give at least 2, or cross_validate=False.")
+            raise ArgumentError("folds", f"folds is {folds}; give at least 2, or cross_validate=False.")
         labels = len(label_columns(y)) == y.shape[1]
         self._weights: _LabelMeans | _Smoother = _LabelMeans(y, y_task) if labels else _Smoother(x, y, y_task)
         self._units = self._weights.task if isinstance(self._weights, _LabelMeans) else np.arange(len(z))
         self.known = self._weights.known
         """Which task rows have pairs that tell about them: of labels, those that pairs have too."""
         if len(np.unique(self._units[self.known])) < 2:
-            raise ValueError(
+            raise ArgumentError(
+                "y_task",
                 "the two tables share one label only, so none can be held out. Give truth=..., or "
-                "cross_validate=False to compare the functions without errors."
+                "cross_validate=False to compare the functions without errors.",
             )
         self.folds = min(folds, len(np.unique(self._units)))
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_rows, check_same_length, column_names
+from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 from decond.estimators.defaults import label_columns
 from decond.messages import warn
 
@@ -30,7 +31,7 @@ def linked_mediators(
     _check_labels_meet(pairs, task, names)
     if whole:
         for sentence in ranges_apart(pairs, task, names, column_names(y)):
-            warn(sentence, UserWarning)
+            warn(DataWarning(names[2], sentence))
     return pairs, task
 
 
@@ -61,9 +62,10 @@ def mediator_of_numbers(value: Any, name: str, taker: str) -> np.ndarray:
     rows = as_rows(value, name, labels=True)
     labels = label_columns(rows)
     if labels:
-        raise TypeError(
+        raise ArgumentTypeError(
+            name,
             f"{name} holds labels (for example {rows[0, labels[0]]!r}); {taker} links tables by numbers only. Use "
-            "TaskTransformedGP, or AggregateGP for means of groups."
+            "TaskTransformedGP, or AggregateGP for means of groups.",
         )
     return as_rows(value, name)
 
@@ -72,19 +74,22 @@ def _check_tables(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, names: tuple
     """Raise unless the mediator of the two tables can be compared and tells something."""
     check_same_length(y, names[1], len(x), names[0])
     if y_task.shape[1] != y.shape[1]:
-        raise ValueError(
+        raise ArgumentError(
+            names[2],
             f"{names[2]} has {y_task.shape[1]} column(s) but {names[1]} has {y.shape[1]}; the mediator links the two "
-            "tables, so both need the same columns."
+            "tables, so both need the same columns.",
         )
     if label_columns(y) != label_columns(y_task):
-        raise TypeError(
+        raise ArgumentTypeError(
+            names[2],
             "the mediator is text in one table and numbers in the other, so no two values would be equal. Convert "
-            "both to text, or both to numbers."
+            "both to text, or both to numbers.",
         )
     if len(x) < 2 or len(y_task) < 2:
-        raise ValueError(
+        raise ArgumentError(
+            names[0] if len(x) < 2 else names[2],
             f"there are {len(x)} pair(s) and {len(y_task)} task row(s); at least 2 of each are needed to learn from. "
-            "Some tens of each are a good start."
+            "Some tens of each are a good start.",
         )
 
 
@@ -92,9 +97,10 @@ def _check_same_names(y: Any, y_task: Any, names: tuple[str, ...]) -> None:
     """Raise if both mediators have named columns, but not the same in the same order."""
     ours, theirs = column_names(y), column_names(y_task)
     if ours is not None and theirs is not None and list(ours) != list(theirs):
-        raise ValueError(
+        raise ArgumentError(
+            names[2],
             f"{names[1]} has the columns {list(ours)} but {names[2]} has {list(theirs)}; the mediator links the two "
-            "tables, so both need the same columns in the same order."
+            "tables, so both need the same columns in the same order.",
         )
 
 
@@ -103,7 +109,8 @@ def _check_labels_meet(y: np.ndarray, y_task: np.ndarray, names: tuple[str, ...]
     for j in label_columns(y):
         if not {*y[:, j]} & {*y_task[:, j]}:
             ours, theirs = (", ".join(sorted({str(label) for label in rows[:, j]})[:3]) for rows in (y, y_task))
-            raise ValueError(
+            raise ArgumentError(
+                names[2],
                 f"{names[1]} and {names[2]} have no label in common ({ours}… in {names[1]}; {theirs}… in "
-                f"{names[2]}). Check spelling, upper and lower case, and blanks."
+                f"{names[2]}). Check spelling, upper and lower case, and blanks.",
             )

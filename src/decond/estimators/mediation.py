@@ -37,9 +37,9 @@ class Transformation(NamedTuple):
 class Mediation:
     """One description u of the mediator at pairs and at task rows, with the smoothness that fits the pairs best."""
 
-    def __init__(self, pairs: np.ndarray, task: np.ndarray, seed: int) -> None:
+    def __init__(self, pairs: np.ndarray, task: np.ndarray, seed: int, most_pairs: int = MOST_PAIRS) -> None:
         self.pairs, self.task = pairs, task
-        chosen = np.random.default_rng(seed).permutation(len(pairs))[:MOST_PAIRS]
+        chosen = np.random.default_rng(seed).permutation(len(pairs))[:most_pairs]
         self.chosen = np.sort(chosen)
         kernels = [mediator_kernel(pairs, factor) for factor in SMOOTHNESSES]
         self._grid = ConditionalGrid(kernels, pairs[self.chosen], RIDGES)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from decond.errors import ArgumentError
 from decond.notebook import card, definitions, number
 from decond.parameters import Parametrized
 
@@ -36,7 +37,9 @@ class Shown:
         rows = self._rows_seen() if x is None else x
         if rows is None:
             name = type(self).__name__
-            raise ValueError(f"{name} cannot tell over which x to draw. Give rows over whose range to draw: plot(x).")
+            raise ArgumentError(
+                "x", f"{name} cannot tell over which x to draw. Give rows over whose range to draw: plot(x)."
+            )
         return FunctionDisplay.from_estimator(self, rows, z, ax=ax, **options)
 
     def _rows_seen(self) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_targets
+from decond.errors import ArgumentError
 from decond.estimators.base import PosteriorRegressor
 from decond.estimators.defaults import smooth_kernel
 from decond.regression import Transformed
@@ -53,9 +54,10 @@ class TransformedGP(PosteriorRegressor):
         rows = self._remember_columns(x, "x")
         seen = Transformed(rows, transformation, noise_covariance, noise=1.0)
         if self.mean == "constant" and not np.allclose(seen.transformation.sum(axis=0), 1.0, atol=1e-6):
-            raise ValueError(
+            raise ArgumentError(
+                "mean",
                 'mean="constant" needs columns of transformation that sum to one, so that f and z have one mean. '
-                'Use mean="zero".'
+                'Use mean="zero".',
             )
         targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.kernel is None and self.optimize)
         exact = self.noise == 0

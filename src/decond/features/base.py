@@ -7,6 +7,7 @@ import numpy as np
 
 from decond.backend import namespace
 from decond.checks import as_rows
+from decond.errors import ArgumentTypeError
 from decond.kernels.base import Kernel
 from decond.parameters import Parametrized, parameter, positive
 
@@ -72,6 +73,6 @@ def as_kernel(value: Any, name: str) -> Kernel:
         return value
     if isinstance(value, FeatureMap):
         return value.kernel()
-    raise TypeError(
-        f"{name} is {value!r}; a kernel or a feature map is needed, for example kernels.RBF(lengthscale=1.0)."
+    raise ArgumentTypeError(
+        name, f"{name} is {value!r}; a kernel or a feature map is needed, for example kernels.RBF(lengthscale=1.0)."
     )

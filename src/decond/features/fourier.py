@@ -6,6 +6,7 @@ import numpy as np
 
 from decond.backend import namespace
 from decond.checks import as_count
+from decond.errors import ArgumentTypeError
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 
@@ -35,9 +36,10 @@ class RandomFourier(FeatureMap):
         object.__setattr__(self, "base", as_kernel(self.base, "base"))
         as_count(self.n_frequencies, "RandomFourier: n_frequencies")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "seed",
                 f"RandomFourier: seed is {self.seed!r}; a whole number is needed, so that every call draws the same "
-                "frequencies."
+                "frequencies.",
             )
         super().__post_init__()
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from decond.backend import namespace
 from decond.checks import as_rows, as_targets
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.parameters import Parametrized
 
 __all__ = ["Kernel", "Spectrum"]
@@ -55,12 +56,12 @@ class Kernel(Parametrized, abc.ABC):
         """Return the diagonal of the Gram matrix of `a` with itself, without forming it."""
         return self.diagonal(self.points(a, "a"))
 
-    def matmul(self, a: Any, b: Any, v: Any) -> np.ndarray:
+    def matmul(self, a: Any, b: Any, v: Any, block_entries: int = BLOCK_ENTRIES) -> np.ndarray:
         """Return ``k(a, b) @ v`` block by block, never holding the whole Gram matrix."""
         a, b = self.points(a, "a"), self.points(b, "b")
         _check_same_columns(a, b)
         v = as_targets(v, "v", len(b), "b")
-        rows = max(1, BLOCK_ENTRIES // len(b))
+        rows = max(1, block_entries // len(b))
         blocks = [self.gram(a[start : start + rows], b) @ v for start in range(0, len(a), rows)]
         return np.concatenate(blocks)
 
@@ -105,9 +106,10 @@ class Kernel(Parametrized, abc.ABC):
 
     def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> "Spectrum":
         """Draw n frequencies from the kernel's spectral measure (Bochner); stationary kernels only."""
-        raise TypeError(
+        raise ArgumentTypeError(
+            "kernel",
             f"{type(self).__name__} is not stationary, so it has no spectral measure to sample. Use features "
-            "of another kind, for example features.Nystrom."
+            "of another kind, for example features.Nystrom.",
         )
 
 
@@ -132,7 +134,8 @@ def isotropic_directions(n: int, dimension: int, rng: np.random.Generator, ortho
 
 def _check_same_columns(a: Any, b: Any) -> None:
     if a.shape[1] != b.shape[1]:
-        raise ValueError(
+        raise ArgumentError(
+            "b",
             f"a has {a.shape[1]} columns but b has {b.shape[1]}; a kernel compares points of the same kind. Give "
-            "both the same columns, in the same order."
+            "both the same columns, in the same order.",
         )

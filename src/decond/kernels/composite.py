@@ -8,6 +8,7 @@ import numpy as np
 
 from decond.backend import namespace
 from decond.checks import as_count
+from decond.errors import ArgumentError
 from decond.kernels.base import Kernel, Spectrum
 from decond.kernels.stationary import check_concrete
 from decond.parameters import parameter, positive, short
@@ -180,8 +181,9 @@ class Columns(_Wrapper):
         """Check that the columns are whole numbers."""
         whole = all(isinstance(c, int | np.integer) and not isinstance(c, bool) and c >= 0 for c in self.columns)
         if not self.columns or not whole:
-            raise ValueError(
-                f"on(columns={list(self.columns)!r}): columns are whole numbers counted from 0; give at least one."
+            raise ArgumentError(
+                "columns",
+                f"on(columns={list(self.columns)!r}): columns are whole numbers counted from 0; give at least one.",
             )
         object.__setattr__(self, "columns", tuple(int(c) for c in self.columns))
         super().__post_init__()
@@ -202,9 +204,10 @@ class Columns(_Wrapper):
 
     def _pick(self, a: Any) -> Any:
         if max(self.columns) >= a.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "columns",
                 f"on(columns={list(self.columns)}): the points have only {a.shape[1]} column(s), counted from 0. "
-                "Pick columns that exist."
+                "Pick columns that exist.",
             )
         picked = a[:, list(self.columns)]
         return self.kernel.points(picked, f"columns {list(self.columns)}") if a.dtype.kind in "OUS" else picked

@@ -6,6 +6,7 @@ import numpy as np
 
 from decond.backend import is_traced, namespace
 from decond.checks import as_count, frozen
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.kernels.base import Kernel
 from decond.kernels.stationary import check_columns
 from decond.parameters import nonnegative, parameter, positive
@@ -30,7 +31,9 @@ class Linear(Kernel):
         if self.center is not None and not is_traced(self.center):
             center = np.asarray(self.center, dtype=np.float64)
             if center.ndim != 1 or not np.isfinite(center).all():
-                raise ValueError(f"Linear: center is {self.center!r}; give a flat list, one finite number a column.")
+                raise ArgumentError(
+                    "center", f"Linear: center is {self.center!r}; give a flat list, one finite number a column."
+                )
             object.__setattr__(self, "center", frozen(center))
         super().__post_init__()
 
@@ -148,14 +151,16 @@ class Precomputed(Kernel):
         """Check that the matrix is square, finite and symmetric."""
         matrix = np.asarray(self.matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-            raise ValueError(
+            raise ArgumentError(
+                "matrix",
                 f"Precomputed: matrix has shape {matrix.shape}; a square Gram matrix (n, n) over all points, old "
-                "and new, is needed. Points are then row numbers 0 to n - 1."
+                "and new, is needed. Points are then row numbers 0 to n - 1.",
             )
         if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0.0):
-            raise ValueError(
+            raise ArgumentError(
+                "matrix",
                 "Precomputed: matrix is not finite and symmetric, as a Gram matrix is. Check how it was computed, "
-                "or average it with its transpose if the difference is rounding."
+                "or average it with its transpose if the difference is rounding.",
             )
         object.__setattr__(self, "matrix", frozen(matrix))
 
@@ -173,9 +178,10 @@ class Precomputed(Kernel):
             return a[:, 0].astype(int)
         index = a[:, 0].astype(int)
         if a.shape[1] != 1 or np.any(index != a[:, 0]) or index.min() < 0 or index.max() >= len(self.matrix):
-            raise ValueError(
+            raise ArgumentError(
+                "points",
                 f"Precomputed: points must be one column of whole row numbers from 0 to {len(self.matrix) - 1}; "
-                f"got values from {a.min()} to {a.max()} in {a.shape[1]} column(s)."
+                f"got values from {a.min()} to {a.max()} in {a.shape[1]} column(s).",
             )
         return index
 
@@ -201,7 +207,8 @@ def _check_comparable(a: np.ndarray, b: np.ndarray) -> None:
     for j in range(a.shape[1]):
         texts = [rows.dtype == object and any(isinstance(label, str) for label in rows[:, j]) for rows in (a, b)]
         if texts[0] != texts[1]:
-            raise TypeError(
+            raise ArgumentTypeError(
+                "b",
                 f"labels in column {j} are text in one table and numbers in the other, so none would be equal. "
-                "Convert both to text, or both to numbers."
+                "Convert both to text, or both to numbers.",
             )

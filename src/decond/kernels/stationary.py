@@ -9,6 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from decond.backend import is_traced, namespace
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.kernels.base import Kernel, Spectrum, isotropic_directions
 from decond.memory import new_matrix
 from decond.parameters import parameter, positive
@@ -276,9 +277,10 @@ class Periodic(Kernel):
 def check_concrete(kernel: Kernel, name: str, value: Any) -> None:
     """Raise if a number that frequencies are drawn from is being differentiated, which a draw does not allow."""
     if is_traced(value):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "kernel",
             f"random frequencies of {type(kernel).__name__} are drawn at its {name}, so they have no gradient with "
-            "respect to it. Use features.Nystrom, or Fourier features of RBF or Matern kernels."
+            "respect to it. Use features.Nystrom, or Fourier features of RBF or Matern kernels.",
         )
 
 
@@ -286,9 +288,10 @@ def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
     """Raise if a parameter with one value for each column does not fit the points."""
     size = np.shape(value)[0] if np.ndim(value) == 1 else 1
     if size not in (1, columns):
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{type(kernel).__name__}: {name} has {size} values but the points have {columns} column(s). Give one "
-            f"value for all columns, or {columns} values, or pick columns with .on([...])."
+            f"value for all columns, or {columns} values, or pick columns with .on([...]).",
         )
 
 

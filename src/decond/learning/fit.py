@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from decond.errors import ArgumentError
 from decond.learning.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
 from decond.memory import reused_memory
@@ -21,7 +22,15 @@ MORE = "more restarts, or more iterations where max_iterations is offered"
 
 
 class BoundWarning(UserWarning):
-    """A learned parameter sits on the edge of the range it was allowed."""
+    """Learned parameters lie on the bounds of their allowed ranges.
+
+    Attributes:
+        parameters: Their paths, as in `FitResult.on_bounds`.
+    """
+
+    def __init__(self, message: str, *, parameters: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.parameters = parameters
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,7 +119,7 @@ def maximize_evidence(
     'converged'
     """
     if n_restarts < 0:
-        raise ValueError(f"n_restarts is {n_restarts}; it must be 0 (one start) or more.")
+        raise ArgumentError("n_restarts", f"n_restarts is {n_restarts}; it must be 0 (one start) or more.")
     objective = Objective(model, z, variables, progress)
     rng = np.random.default_rng(seed)
     start = np.concatenate([variable.free(variable.start) for variable in variables])
@@ -248,10 +257,12 @@ def _result(
 def _warn_of_bounds(names: list[str]) -> None:
     if names:
         warn(
-            f"the learned {', '.join(names)} sit(s) on the edge of the allowed range: the data say little about "
-            "it. Leave out a column that tells nothing, or choose the value yourself: a kernel that you give is used "
-            "as it is with optimize=False. Ranges of your own go into learning.select(..., bounds=...).",
-            BoundWarning,
+            BoundWarning(
+                f"the learned {', '.join(names)} sit(s) on the edge of the allowed range: the data say little about "
+                "it. Leave out a column that tells nothing, or choose the value yourself: a kernel that you give is "
+                "used as it is with optimize=False. Ranges of your own go into learning.select(..., bounds=...).",
+                parameters=tuple(names),
+            )
         )
 
 

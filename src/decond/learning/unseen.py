@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.learning.fit import FitResult, maximize_evidence
 from decond.learning.variables import Model, Variable
 from decond.regression import Direct, FunctionPrior, UnseenInput
@@ -69,7 +70,9 @@ def locate(
            [0., 0., 1.]])
     """
     if np.any(prior_mean(start.prior, 1)):
-        raise ValueError("the prior of f has a mean; subtract it from the targets, and leave it out of the prior.")
+        raise ArgumentError(
+            "prior", "the prior of f has a mean; subtract it from the targets, and leave it out of the prior."
+        )
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     prior, noise, seen = start.prior, start.noise, Sighting(start.mean, start.variance, -np.inf)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.parameters import Constraint, constraints, leaves, with_leaves
 from decond.regression import Observation, Prior, log_evidence, log_evidence_and_gradient
 
@@ -190,9 +191,10 @@ def _variable(
         given = (start / WIDEST, start * WIDEST) if positive else (-np.inf, np.inf)
     lower, upper = (np.broadcast_to(np.asarray(end, dtype=np.float64), start.shape) for end in given)
     if np.any(lower > upper) or (positive and np.any(lower <= 0)):
-        raise ValueError(
+        raise ArgumentError(
+            f"bounds[{paths[0]!r}]",
             f"bounds of {paths[0]} are {given}; give (lower, upper) with lower < upper"
-            f"{', both positive' if positive else ''}."
+            f"{', both positive' if positive else ''}.",
         )
     prior = next((priors[path] for path in paths if path in priors), None)
     return Variable(paths, np.clip(start, lower, upper), positive, lower, upper, prior)

@@ -23,11 +23,29 @@ CORNER = 64
 
 
 class JitterWarning(UserWarning):
-    """A matrix was singular up to rounding; where it has to be positive definite, a little was added to it."""
+    """A matrix was singular up to rounding; where it has to be positive definite, a little was added to it.
+
+    Attributes:
+        matrix: The name of the matrix.
+        jitter: What was added to its diagonal; 0.0 if it was used as it is.
+    """
+
+    def __init__(self, message: str, *, matrix: str | None = None, jitter: float | None = None) -> None:
+        super().__init__(message)
+        self.matrix = matrix
+        self.jitter = jitter
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
-    """A matrix that has to be positive definite is not, even with jitter."""
+    """A matrix that has to be positive definite is not, even with jitter.
+
+    Attributes:
+        matrix: The name of the matrix; None if several failed.
+    """
+
+    def __init__(self, message: str, *, matrix: str | None = None) -> None:
+        super().__init__(message)
+        self.matrix = matrix
 
 
 class Factor:
@@ -185,15 +203,19 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
         upper = _try_cholesky(shifted)
         if upper is not None:
             warn(
-                f"{name} is positive definite only up to rounding; added {relative * scale:.1e} to its diagonal. "
-                "More noise or regularization, or fewer repeated points, avoids this.",
-                JitterWarning,
+                JitterWarning(
+                    f"{name} is positive definite only up to rounding; added {relative * scale:.1e} to its diagonal. "
+                    "More noise or regularization, or fewer repeated points, avoids this.",
+                    matrix=name,
+                    jitter=relative * scale,
+                )
             )
             return Factor(upper, relative * scale)
     raise NotPositiveDefiniteError(
         f"{name} ({len(matrix)} x {len(matrix)}, mean diagonal {scale:.3g}) is not positive definite, even with "
         f"{JITTERS[-1]:g} of its mean diagonal added. Increase the noise or regularization, check that the kernel "
-        "is positive definite, and look for huge differences in scale between columns."
+        "is positive definite, and look for huge differences in scale between columns.",
+        matrix=name,
     )
 
 

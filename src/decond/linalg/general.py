@@ -26,5 +26,6 @@ def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarra
         except np.linalg.LinAlgError:
             raise np.linalg.LinAlgError(f"{label} is singular. {remedy}") from None
     if caught:
-        warn(f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}", JitterWarning)
+        text = f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}"
+        warn(JitterWarning(text, matrix=name, jitter=0.0))
     return solution

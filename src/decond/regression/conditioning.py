@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_targets, check_choice
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.linalg import Factor, LowRankPlusNoise, add_to_diagonal, cholesky, multiply
 from decond.memory import new_copy
 from decond.regression.linearization import Linearization
@@ -50,13 +51,15 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
 def checked_data(prior: Prior, observation: Observation, z: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return points that the prior's kernel accepts and targets that fit the observation."""
     if not isinstance(prior, Prior):
-        raise TypeError(
-            f"prior is {prior!r}; a FunctionPrior or WeightPrior is needed, for example FunctionPrior(kernels.RBF())."
+        raise ArgumentTypeError(
+            "prior",
+            f"prior is {prior!r}; give a FunctionPrior or WeightPrior, for example FunctionPrior(kernels.RBF()).",
         )
     if not isinstance(observation, Observation):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "observation",
             f"observation is a {type(observation).__name__}; say how the data see the function, for example "
-            "Direct(x, noise=0.1) or TaskTransformed(x, y, y_task, kernel_y)."
+            "Direct(x, noise=0.1) or TaskTransformed(x, y, y_task, kernel_y).",
         )
     points = prior.covariance.points(observation.x, "x")
     return points, as_targets(observation.ordered(z), "z", observation.size, observation.partner)
@@ -109,14 +112,18 @@ def _cheapest_form(prior: Prior, points: np.ndarray, linear: Linearization) -> s
 
 def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
     if form == "weight" and not isinstance(prior, WeightPrior):
-        raise ValueError(f'form="weight" needs a WeightPrior, but prior is a {type(prior).__name__}. Use "auto".')
+        raise ArgumentError(
+            "form", f'form="weight" needs a WeightPrior, but prior is a {type(prior).__name__}. Use "auto".'
+        )
     if form == "weight" and linear.sampling is not None:
-        raise ValueError(
+        raise ArgumentError(
+            "form",
             'form="weight" is not there for groups that are samples (sampled=True), whose noise depends on the '
-            'prior of f. Use form="auto".'
+            'prior of f. Use form="auto".',
         )
     if form == "inducing" and not linear.isotropic:
-        raise ValueError(
+        raise ArgumentError(
+            "form",
             'form="inducing" needs the same independent noise for every target (Σ = σ²I), which this observation '
-            'does not have. Use mediator="map", or form="auto".'
+            'does not have. Use mediator="map", or form="auto".',
         )

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from decond.autodiff import gram_pullback, symmetric_gram_pullback
 from decond.checks import as_labels, as_rows, as_weights, check_choice, check_same_length, frozen
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import add_to_diagonal
@@ -133,9 +134,10 @@ class Transformed(Observation):
         object.__setattr__(self, "transformation", frozen(transformation))
         covariance = _noise_covariance(self.noise_covariance, self.size)
         if np.ndim(covariance) == 0 and covariance == 0.0 and self.noise == 0.0:
-            raise ValueError(
+            raise ArgumentError(
+                "noise",
                 "noise_covariance and noise are both zero; a noiseless observation cannot be conditioned on stably. "
-                "Give a small noise, for example noise=1e-3 times the spread of the targets."
+                "Give a small noise, for example noise=1e-3 times the spread of the targets.",
             )
         object.__setattr__(self, "noise_covariance", covariance)
 
@@ -200,12 +202,15 @@ class Aggregated(Observation):
         super().__post_init__()
         groups = as_labels(self.groups, "groups", len(self.x), "x")
         if groups.dtype == object and len({isinstance(label, str) for label in groups}) > 1:
-            raise TypeError("groups has text and numbers as labels, which have no order. Convert all to text.")
+            raise ArgumentTypeError(
+                "groups", "groups has text and numbers as labels, which have no order. Convert all to text."
+            )
         weights = as_weights(self.weights, "weights", len(self.x), "x")
         if np.any(weights <= 0):
-            raise ValueError(
+            raise ArgumentError(
+                "weights",
                 f"weights has values down to {weights.min():g}; weights of an average are positive. Drop the rows "
-                "that should not count."
+                "that should not count.",
             )
         object.__setattr__(self, "groups", frozen(groups))
         object.__setattr__(self, "weights", frozen(weights))
@@ -248,7 +253,7 @@ class Aggregated(Observation):
             "individual_noise": 2.0 * self.individual_noise * (diagonal @ spread),
         }
 
-    def ordered(self, z: Any) -> Any:
+    def ordered(self, z: Any, name: str = "z") -> Any:
         """Return targets in the order of the labels; a dict, or a Series indexed by label, is matched by label."""
         index = z.keys() if isinstance(z, dict) else getattr(z, "index", None)
         if index is None or callable(index):
@@ -258,11 +263,14 @@ class Aggregated(Observation):
             return z  # rows are only numbered
         known = np.empty(len(index), dtype=object)
         known[:] = list(index)
-        rows = {label: i for i, label in enumerate(as_labels(known, "the labels of z", len(index), "z").tolist())}
+        given = as_labels(known, f"the labels of {name}", len(index), name).tolist()
+        rows = {label: i for i, label in enumerate(given)}
         if set(rows) != set(self.labels.tolist()) or len(index) != self.size:
-            raise ValueError(
-                f"z is labeled by {list(index)[:5]}, but groups has the labels {list(self.labels)[:5]}; every label "
-                "of groups needs exactly one target. Use the same labels, or give a plain array in sorted order."
+            raise ArgumentError(
+                name,
+                f"{name} is labeled by {list(index)[:5]}, but groups has the labels {list(self.labels)[:5]}; "
+                "every label of groups needs exactly one target. Use the same labels, or give a plain array in "
+                "sorted order.",
             )
         values = list(z.values()) if isinstance(z, dict) else np.asarray(z)
         return np.array([values[rows[label]] for label in self.labels.tolist()])
@@ -297,9 +305,10 @@ class TaskTransformed(Observation):
         y, y_task = kernel.points(self.y, "y"), kernel.points(self.y_task, "y_task")
         check_same_length(y, "y", len(self.x), "x")
         if y_task.shape[1] != y.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "y_task",
                 f"y_task has {y_task.shape[1]} column(s) but y has {y.shape[1]}; the mediator links the two tables, "
-                "so both need the same columns."
+                "so both need the same columns.",
             )
         object.__setattr__(self, "kernel_y", kernel)
         object.__setattr__(self, "y", frozen(y))
@@ -348,8 +357,9 @@ def _repeats(value: Any, size: int, partner: str) -> np.ndarray:
     """Return how many measurements each target is the mean of, checked."""
     repeats = as_weights(value, "repeats", size, partner)
     if np.any(repeats <= 0):
-        raise ValueError(
-            f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more."
+        raise ArgumentError(
+            "repeats",
+            f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more.",
         )
     return repeats
 
@@ -358,9 +368,10 @@ def _reliability(value: Any, size: int, partner: str) -> np.ndarray:
     """Return the reliability of each average, checked."""
     reliability = as_weights(value, "reliability", size, partner)
     if np.any(reliability <= 0.0) or np.any(reliability > 1.0):
-        raise ValueError(
+        raise ArgumentError(
+            "reliability",
             f"reliability has values from {reliability.min():g} to {reliability.max():g}; it is a share, above 0 and "
-            "up to 1. Leave it out for averages that are exact."
+            "up to 1. Leave it out for averages that are exact.",
         )
     return reliability
 
@@ -380,14 +391,21 @@ def _noise_covariance(value: Any, size: int) -> Any:
     covariance = np.asarray(0.0 if value is None else value, dtype=np.float64)
     accepted = f"a number, a vector ({size},) or a matrix ({size}, {size})"
     if covariance.shape not in ((), (size,), (size, size)):
-        raise ValueError(f"noise_covariance has shape {covariance.shape}; give {accepted}.")
+        raise ArgumentError("noise_covariance", f"noise_covariance has shape {covariance.shape}; give {accepted}.")
     diagonal = np.diagonal(covariance) if covariance.ndim == 2 else covariance
     if not np.isfinite(covariance).all() or np.any(diagonal < 0):
-        raise ValueError(f"noise_covariance has negative or non-finite variances; give {accepted} of variances.")
+        raise ArgumentError(
+            "noise_covariance",
+            f"noise_covariance has negative or non-finite variances; give {accepted} of variances.",
+        )
     if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-8, atol=0.0):
-        raise ValueError("noise_covariance is not symmetric; average it with its transpose if that is rounding.")
+        raise ArgumentError(
+            "noise_covariance",
+            "noise_covariance is not symmetric; average it with its transpose if that is rounding.",
+        )
     if covariance.ndim == 2 and np.linalg.eigvalsh(covariance)[0] < -1e-10 * np.trace(covariance):
-        raise ValueError(
-            "noise_covariance has negative eigenvalues, so it is no covariance. Check how it was computed."
+        raise ArgumentError(
+            "noise_covariance",
+            "noise_covariance has negative eigenvalues, so it is no covariance. Check how it was computed.",
         )
     return frozen(covariance) if covariance.ndim else float(covariance)

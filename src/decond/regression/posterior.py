@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import frozen
+from decond.errors import ArgumentError
 from decond.linalg import (
     Factor,
     LowRankPlusNoise,
@@ -148,9 +149,10 @@ class Posterior(abc.ABC):
     def _queries(self, x: Any) -> np.ndarray:
         rows = self.prior.covariance.points(x, "x")
         if rows.shape[1] != self.points.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "x",
                 f"x has {rows.shape[1]} column(s) but the model was conditioned on {self.points.shape[1]}. Give the "
-                "same columns in the same order."
+                "same columns in the same order.",
             )
         return rows
 

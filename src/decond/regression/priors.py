@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.parameters import Parametrized, parameter, positive
@@ -63,9 +64,10 @@ class WeightPrior(Prior):
     def __post_init__(self) -> None:
         """Check that features were given."""
         if not isinstance(self.features, FeatureMap):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "features",
                 f"WeightPrior: features is {self.features!r}; a feature map is needed, for example "
-                "features.Polynomial(2). For a kernel use FunctionPrior."
+                "features.Polynomial(2). For a kernel use FunctionPrior.",
             )
         super().__post_init__()
 
@@ -79,8 +81,9 @@ def prior_mean(prior: Prior, targets: int) -> np.ndarray:
     """Return the prior's mean for each target column."""
     mean = np.atleast_1d(prior.mean)  # type: ignore[attr-defined]
     if len(mean) not in (1, targets):
-        raise ValueError(
+        raise ArgumentError(
+            "mean",
             f"mean has {len(mean)} values but there are {targets} target column(s). Give one number, or one for "
-            "each column."
+            "each column.",
         )
     return np.broadcast_to(mean, targets)

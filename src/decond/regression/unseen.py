@@ -14,6 +14,7 @@ from scipy.linalg import eigh
 from scipy.special import rel_entr
 
 from decond.checks import as_rows, check_same_length, frozen
+from decond.errors import ArgumentError
 from decond.linalg import Factor, add_to_diagonal, cholesky, multiply
 from decond.parameters import parameter, positive
 from decond.regression.linearization import FixedLinearization, Linearization
@@ -52,15 +53,17 @@ class UnseenInput(Observation):
             columns = as_rows(getattr(self, name), name)
             check_same_length(columns, name, len(self.x), "x")
             if np.any(columns < 0.0) or not np.allclose(columns.sum(axis=0), 1.0, atol=1e-6):
-                raise ValueError(
+                raise ArgumentError(
+                    name,
                     f"{name} has columns that are no probabilities; give one column for each target, with values "
-                    "from 0 to 1 that sum to one."
+                    "from 0 to 1 that sum to one.",
                 )
             object.__setattr__(self, name, frozen(columns))
         if self.weights.shape != self.shares.shape:
-            raise ValueError(
+            raise ArgumentError(
+                "weights",
                 f"weights has shape {self.weights.shape} but shares has {self.shares.shape}; both need a row for "
-                "each row of x and a column for each target."
+                "each row of x and a column for each target.",
             )
 
     @property
@@ -138,7 +141,7 @@ class UnseenInputPosterior(FunctionPosterior):
 
     def __init__(self, prior: Prior, points: np.ndarray, observation: UnseenInput, z: np.ndarray) -> None:
         if z[0].size > 1:
-            raise ValueError("targets at unseen x are one column; fit each target column by itself.")
+            raise ArgumentError("z", "targets at unseen x are one column; fit each target column by itself.")
         self._observation = observation
         self._offset = float(prior_mean(prior, 1)[0])
         self._measured = z.ravel() - self._offset

@@ -1,0 +1,156 @@
+"""The wording of errors and warnings, in one file: `messages.txt` beside this one.
+
+A message names the argument, shows the value and says what to do. After a change of wording, read the difference:
+
+    python tests/unit/test_messages.py && git diff tests/unit/messages.txt
+"""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decond import (
+    ConditionalMeanOperator,
+    CovarianceOperator,
+    DeconditionalMeanOperator,
+    KernelBayesRule,
+    MeanEmbedding,
+    features,
+    kernels,
+)
+from decond.regression import (
+    Aggregated,
+    Direct,
+    FunctionPrior,
+    TaskTransformed,
+    Transformed,
+    WeightPrior,
+    condition,
+)
+
+RBF = kernels.RBF()
+X, Y, Y_TASK = np.zeros((3, 1)), np.zeros((3, 1)), np.zeros((2, 1))
+FITTED = DeconditionalMeanOperator(RBF, RBF).fit([0.0, 1.0], [0.0, 1.0], [0.5])
+
+CASES = {
+    # points
+    "NaN": lambda: RBF([[0.0], [np.nan]]),
+    "infinity": lambda: RBF([[np.inf, 0.0]]),
+    "three dimensions": lambda: RBF(np.zeros((2, 2, 2))),
+    "a number for rows": lambda: RBF(3.0),
+    "empty": lambda: RBF(np.zeros((0, 2))),
+    "different columns": lambda: RBF(np.zeros((2, 2)), np.zeros((2, 3))),
+    "text in numbers": lambda: RBF([["a"], ["b"]]),
+    "text on a numeric column": lambda: RBF.on([0])(np.array([["a", 1.0]], dtype=object)),
+    # parameters
+    "negative lengthscale": lambda: kernels.RBF(-1.0),
+    "zero lengthscale": lambda: kernels.Matern32([1.0, 0.0]),
+    "NaN lengthscale": lambda: kernels.RBF(np.nan),
+    "text lengthscale": lambda: kernels.RBF("long"),
+    "no lengthscale": lambda: kernels.RBF(None),
+    "matrix lengthscale": lambda: kernels.RBF(np.eye(2)),
+    "lengthscales that do not fit": lambda: kernels.RBF([1.0, 2.0])(np.zeros((2, 3))),
+    "negative scale": lambda: -1.0 * RBF,
+    "center of a line": lambda: kernels.Linear(center=2.0),
+    "center that does not fit": lambda: kernels.Linear(center=[1.0, 2.0])(np.zeros((2, 3))),
+    "center that is not finite": lambda: kernels.Linear(center=[np.nan]),
+    "degree": lambda: kernels.Polynomial(degree=1.5),
+    "power": lambda: RBF**0,
+    "columns by name": lambda: RBF.on(["a"]),
+    "columns that do not exist": lambda: RBF.on([3])(np.zeros((2, 2))),
+    "rectangular Gram": lambda: kernels.Precomputed(np.ones((2, 3))),
+    "asymmetric Gram": lambda: kernels.Precomputed([[1.0, 2.0], [3.0, 1.0]]),
+    "rows of a Gram": lambda: kernels.Precomputed(np.eye(2))([0.5]),
+    "spectrum": lambda: features.RandomFourier(kernels.Linear())([[1.0]]),
+    # operators
+    "not a kernel": lambda: ConditionalMeanOperator("rbf", RBF),
+    "zero regularization": lambda: ConditionalMeanOperator(RBF, RBF, 0.0),
+    "text regularization": lambda: ConditionalMeanOperator(RBF, RBF, "small"),
+    "mismatched lengths": lambda: ConditionalMeanOperator(RBF, RBF).fit(np.zeros((3, 1)), np.zeros((2, 1))),
+    "not fitted": lambda: ConditionalMeanOperator(RBF, RBF).weights([0.0]),
+    "query columns": lambda: FITTED.weights(np.zeros((1, 2))),
+    "several query rows": lambda: FITTED.embedding([[0.0], [1.0]]),
+    "values": lambda: FITTED.deconditional_mean([1.0, 2.0], [[0.0]]),
+    "form": lambda: DeconditionalMeanOperator(RBF, RBF, form="fast"),
+    "features form without features": lambda: DeconditionalMeanOperator(RBF, RBF, form="features").fit(X, Y, Y_TASK),
+    "variant": lambda: KernelBayesRule(RBF, RBF, variant="c"),
+    "importance II": lambda: KernelBayesRule(RBF, RBF, "importance", "II"),
+    # embeddings
+    "weights": lambda: MeanEmbedding(RBF, [0.0, 1.0], [1.0]),
+    "weights as a table": lambda: MeanEmbedding(RBF, [0.0], [[1.0, 2.0]]),
+    "weights that cancel": lambda: MeanEmbedding(RBF, [0.0, 1.0], [1.0, -1.0]).normalized(),
+    "embeddings of other kinds": lambda: MeanEmbedding(RBF, [[0.0]]).inner(MeanEmbedding(RBF, [[0.0, 1.0]])),
+    "operator values": lambda: CovarianceOperator(RBF, [0.0]).expectation([1.0, 2.0], [1.0]),
+    # regression
+    "targets": lambda: condition(FunctionPrior(RBF), Direct(X), [1.0]),
+    "targets with NaN": lambda: condition(FunctionPrior(RBF), Direct(X), [1.0, np.nan, 2.0]),
+    "targets of three dimensions": lambda: condition(FunctionPrior(RBF), Direct(X), np.zeros((3, 1, 1))),
+    "zero noise": lambda: Direct(X, noise=0.0),
+    "no noise at all": lambda: Transformed(X, np.ones((3, 2))),
+    "noise shape": lambda: Transformed(X, np.ones((3, 2)), np.eye(3)),
+    "negative variance": lambda: Transformed(X, np.ones((3, 2)), [-1.0, 1.0]),
+    "asymmetric noise": lambda: Transformed(X, np.ones((3, 2)), [[1, 0.5], [0, 1]]),
+    "transformation rows": lambda: Transformed(X, np.ones((2, 2)), 1.0),
+    "groups": lambda: Aggregated(X, [0, 1]),
+    "groups as a table": lambda: Aggregated(X, np.zeros((3, 1))),
+    "repeats": lambda: Aggregated(X, [0, 0, 1], repeats=[1, 0]),
+    "repeats of rows": lambda: Aggregated(X, [0, 0, 1], repeats=[1, 1, 1]),
+    "labels of two kinds": lambda: Aggregated(X, np.array(["a", 1, 2], dtype=object)),
+    "targets by other labels": lambda: condition(
+        FunctionPrior(RBF), Aggregated(X, ["a", "a", "b"]), {"a": 1.0, "c": 2.0}
+    ),
+    "negative scale of noise": lambda: Transformed(X, np.ones((3, 2)), 1.0, scale=-1.0),
+    "group weights": lambda: Aggregated(X, [0, 0, 1], weights=[1, 0, 1]),
+    "mediator columns": lambda: TaskTransformed(X, Y, np.zeros((2, 2)), RBF),
+    "mediator": lambda: TaskTransformed(X, Y, Y_TASK, RBF, mediator="mean"),
+    "pairs": lambda: TaskTransformed(X, Y[:2], Y_TASK, RBF),
+    "features for a prior": lambda: WeightPrior(RBF),
+    "means": lambda: condition(FunctionPrior(RBF, mean=[1, 2]), Direct(X), np.ones(3)),
+    "weight form without weights": lambda: condition(FunctionPrior(RBF), Direct(X), np.ones(3), form="weight"),
+    "weight form of samples": lambda: condition(
+        WeightPrior(features.Polynomial(1)), Aggregated(X, [0, 0, 1], sampled=True), [0, 0], form="weight"
+    ),
+    "inducing form with full noise": lambda: condition(
+        FunctionPrior(RBF), TaskTransformed(X, Y, Y_TASK, RBF), [0, 0], form="inducing"
+    ),
+    "a kernel for a prior": lambda: condition(RBF, Direct(X), np.ones(3)),
+    "data for an observation": lambda: condition(FunctionPrior(RBF), X, np.ones(3)),
+    "text for a base kernel": lambda: features.Nystrom("rbf", X),
+    "prediction columns": lambda: condition(FunctionPrior(RBF), Direct(X), np.ones(3)).mean(np.zeros((1, 2))),
+}
+
+
+GOLDEN = Path(__file__).with_name("messages.txt")
+
+
+def provoked(call):
+    """Return the class and the text of the error that a call raises, or of the first warning that it gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            call()
+        except Exception as error:
+            return f"{type(error).__name__}\n{error}\n"
+    return f"{caught[0].category.__name__}\n{caught[0].message}\n"
+
+
+def golden():
+    """Return what `messages.txt` has for each case."""
+    cases = GOLDEN.read_text(encoding="utf-8").split("\n== ")[1:]
+    return dict(case.split("\n", 1) for case in cases)
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_message(case):
+    assert provoked(CASES[case]).strip() == golden()[case].strip()
+
+
+def test_no_message_is_kept_without_a_case():
+    assert list(golden()) == list(CASES)
+
+
+if __name__ == "__main__":
+    texts = [f"\n== {case}\n{provoked(call)}" for case, call in CASES.items()]
+    GOLDEN.write_text("Written by test_messages.py.\n" + "".join(texts), encoding="utf-8")
