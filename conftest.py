@@ -13,3 +13,11 @@ def _no_figures_left_open() -> Iterator[None]:
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line that tests were skipped for want of a browser."""
+    from browser import MISSING, path_of_browser
+
+    if path_of_browser() is None:
+        terminalreporter.write_line(MISSING)

@@ -147,7 +147,7 @@ def plot(result: dict[str, Any]) -> Any:
     colors = [COLORS[role] for role in ("model", "observed", "density", "initial", "impute", "truth")]
     rules = [("median", "median heuristic"), ("a fifth of the median by column",) * 2]
     for number, (ax, ((rule, label), what)) in enumerate(zip(axes, itertools.product(rules, OTHERS), strict=True)):
-        ax.plot([0, 1], [0, 1], color="grey", lw=1, ls="--")
+        ax.plot([0, 1], [0, 1], color="gray", lw=1, ls="--")
         for color, name in zip(colors, MIXTURES, strict=True):
             rows = [r for r in result["rejections"] if r["second"] == what and r["first sample"] == name]
             points = [r[rule] for r in rows], [r["learned"] for r in rows]

@@ -5,9 +5,24 @@ from typer.testing import CliRunner
 from decond.cli import app
 
 
-def decond(*arguments, code=0):
-    """Run a command and return what it printed: results, or why it was refused."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
+def invoke(*arguments):
+    """Run a command, which must not fail in another way than by its exit code, and return the result."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="decond")
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
     assert "Traceback" not in result.output
-    return result.stderr if code else result.stdout
+    return result
+
+
+def decond(*arguments):
+    """Run a command that must succeed, and return what it printed on stdout."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refusal(*arguments):
+    """Run a command that must be refused with exit code 2 and one message on stderr; return the message."""
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert result.stderr.startswith("Error: ")
+    return result.stderr.removeprefix("Error: ")

@@ -13,9 +13,8 @@ from decond.errors import ArgumentError
 @contextlib.contextmanager
 def refused(argument, error=ArgumentError):
     """Expect that an argument is refused by name, with the given class of error; give its ExceptionInfo."""
-    with pytest.raises(error) as caught:
+    with raised(error, argument=argument) as caught:
         yield caught
-    assert caught.value.argument == argument, caught.value
 
 
 @contextlib.contextmanager
@@ -25,3 +24,11 @@ def warned(category, **attributes):
         yield caught
     [warning] = [one.message for one in caught if issubclass(one.category, category)]
     assert {name: getattr(warning, name) for name in attributes} == attributes, warning
+
+
+@contextlib.contextmanager
+def raised(error, **attributes):
+    """Expect an error of a class whose attributes have these values; give its ExceptionInfo."""
+    with pytest.raises(error) as caught:
+        yield caught
+    assert {name: getattr(caught.value, name) for name in attributes} == attributes, caught.value

@@ -19,7 +19,7 @@ def public_modules():
     """Return the names of all packages, of the modules beside them, and of the extension points."""
     found = [module.name for module in pkgutil.iter_modules(decond.__path__, "decond.")]
     found.remove("decond.__main__")
-    return ["decond", *found, "decond.lfi.diagnostics", *EXTENSION_POINTS]
+    return ["decond", *found, "decond.lfi.diagnostics", "decond.lfi.exceptions", *EXTENSION_POINTS]
 
 
 def public_names():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decond.checks import as_count
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.notebook import card, sentences, table
 from decond.plotting import ComparisonDisplay
 
@@ -155,7 +156,7 @@ def checked_seeds(seeds: Any) -> list[int]:
     found = [] if isinstance(seeds, str) or not np.iterable(seeds) else list(seeds)
     whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in found)
     if not found or not whole or len(set(found)) < len(found):
-        raise ValueError(f"seeds is {seeds!r}; give how many, or different whole numbers of at least 0.")
+        raise ArgumentError("seeds", f"seeds is {seeds!r}; give how many, or different whole numbers of at least 0.")
     return [int(seed) for seed in found]
 
 
@@ -176,16 +177,16 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
         labels = chosen = list(known) if chosen == ["all"] else chosen
     found = _by_text(labels, chosen, noun)
     if not found:
-        raise ValueError(f'{noun}s is empty; name some, or say "all".')
+        raise ArgumentError(f"{noun}s", f'{noun}s is empty; name some, or say "all".')
     for label, one in found.items():
         if isinstance(one, kind) or (isinstance(one, str) and one in known):
             continue
         if isinstance(one, str):
             near = difflib.get_close_matches(one, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"there is no {noun} {one!r}{hint} Choose from {', '.join(known)}.")
+            raise ArgumentError(f"{noun}s", f"there is no {noun} {one!r}{hint} Choose from {', '.join(known)}.")
         shown = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
-        raise TypeError(f"{noun}s[{label!r}] is {shown}; give a name, or {example}.")
+        raise ArgumentTypeError(f"{noun}s[{label!r}]", f"{noun}s[{label!r}] is {shown}; give a name, or {example}.")
     return found
 
 
@@ -195,13 +196,14 @@ def _by_text(labels: list[Any], chosen: list[Any], noun: str) -> dict[str, Any]:
     >>> _by_text([1, "1"], ["smc", "dme"], "method")
     Traceback (most recent call last):
         ...
-    ValueError: methods has 2 that are called 1; leave out what is there twice, or give each a label of its own.
+    decond.errors.ArgumentError: methods has 2 that are called 1; ...
     """
     texts = [str(label) for label in labels]
     for text in texts:
         if texts.count(text) > 1:
-            raise ValueError(
+            raise ArgumentError(
+                f"{noun}s",
                 f"{noun}s has {texts.count(text)} that are called {text}; leave out what is there twice, or give "
-                "each a label of its own."
+                "each a label of its own.",
             )
     return dict(zip(texts, chosen, strict=True))

@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused, warned
 from scipy import stats
 from typer.testing import CliRunner
 
 from decond import lfi
 from decond.cli import app
+from decond.cli.jobs import Job, Request
 from decond.estimators import SparseGP, TaskTransformedFeatures
 from decond.io import load, save
+from decond.lfi.exceptions import ExtrapolationWarning
 from decond.reports import fit_report
 
 FIT = ("--x", "flow", "--y", "month", "--z", "load", "--restarts", "0")
@@ -64,11 +67,8 @@ def test_an_export_with_semicolons_is_fitted_as_its_twin_with_commas():
     excel = json.loads(decond("fit", "days_excel.csv", "loads_excel.csv", *options, "-o", "m2").stdout)
     assert (excel["log_evidence"], excel["verdict"]) == (plain["log_evidence"], plain["verdict"])
     assert plain["notes"] == []
-    assert excel["notes"] == [
-        f"{name}_excel.csv was read as separated by semicolons, with decimal commas." for name in ("days", "loads")
-    ]
-    found = decond("predict", "model.decond", "days_excel.csv")
-    assert found.stderr == "days_excel.csv was read as separated by semicolons, with decimal commas.\n"
+    assert [note.partition(" ")[0] for note in excel["notes"]] == ["days_excel.csv", "loads_excel.csv"]
+    assert decond("predict", "model.decond", "days_excel.csv").stderr.startswith("days_excel.csv ")
     assert pd.read_csv("predictions.csv")["flow"].tolist() == days["flow"].tolist()
 
 
@@ -85,11 +85,8 @@ def test_letters_of_windows_give_the_same_fit_and_predictions_in_utf_8():
     windows = json.loads(decond("fit", "days_windows.csv", "loads_windows.csv", *options, "-o", "m2").stdout)
     assert (windows["log_evidence"], windows["verdict"]) == (plain["log_evidence"], plain["verdict"])
     assert plain["notes"] == []
-    assert [note.partition(". ")[0] for note in windows["notes"]] == [
-        f"{name}_windows.csv is not UTF-8 and was read as Windows-1252" for name in ("days", "loads")
-    ]
-    said = decond("predict", "m2", "days_windows.csv").stderr
-    assert "was read as Windows-1252. If its letters look wrong, save it again as UTF-8" in said
+    assert [note.partition(" ")[0] for note in windows["notes"]] == ["days_windows.csv", "loads_windows.csv"]
+    assert "Windows-1252" in decond("predict", "m2", "days_windows.csv").stderr
     assert pd.read_csv("predictions.csv", encoding="utf-8")["Fluß"].tolist() == days["Fluß"].tolist()
 
 
@@ -107,20 +104,25 @@ def test_accents_match_however_they_are_written(ending, options, form):
     decond("fit", *tables, "--x", there, "--z", "load", "--restarts", 0, *(options or ("--aggregate", *PLAIN)))
     days.rename(columns={here: there}).drop(columns="load").to_csv("new.csv", index=False)
     decond("predict", "model.decond", "new.csv")
-    assert "replaced predictions.csv of " in decond("predict", "model.decond", "new.csv").stdout
     assert np.isfinite(pd.read_csv("predictions.csv")["sd"]).all()
 
 
 # ---- dates ---------------------------------------------------------------------------------------------------
 
 
-def test_dates_as_a_mediator_are_said_to_be_labels():
+def notes_of(*options):
+    """Return the notes of a fit of both tables."""
+    return json.loads(decond("fit", "days.csv", "loads.csv", *FIT, *PLAIN, *options, "--json").stdout)["notes"]
+
+
+def test_dates_are_labels_and_one_target_for_each_may_be_a_mean_with_a_note():
     days, loads = river()
     days.to_csv("days.csv", index=False)
     loads.to_csv("loads.csv", index=False)
-    note, fit = "'month' holds dates, and these are labels", ("fit", "days.csv", "loads.csv", *FIT, *PLAIN)
-    assert note in decond(*fit).stdout
-    assert note not in decond(*fit, "--labels").stdout
+    dates, means = notes_of()
+    assert "'month'" in dates
+    assert "--aggregate" in means
+    assert notes_of("--labels") == notes_of("--aggregate") == []
 
 
 def test_a_time_of_day_that_keeps_dates_apart_is_told():
@@ -128,13 +130,12 @@ def test_a_time_of_day_that_keeps_dates_apart_is_told():
     loads.to_csv("loads.csv", index=False)
     days.assign(month=days["month"] + " 06:00").to_csv("days.csv", index=False)
     said = decond("fit", "days.csv", "loads.csv", *FIT, "--aggregate", code=2).stderr
-    assert "no value of 'month' in common" in said
-    assert said.endswith("says more than in loads.csv ('2023-01-01 06:00'): keep its first 10 letters there.\n")
+    assert "'2023-01-01 06:00'" in said
+    assert "first 10 letters" in said
     first = np.arange(len(days)) % 10 < 2
     days.assign(month=days["month"].where(first, days["month"] + " 06:00")).to_csv("days.csv", index=False)
-    said = decond("fit", "days.csv", "loads.csv", *FIT, *PLAIN, "--aggregate").stdout
-    assert "Warning: 96 of 120 rows of days.csv are left out" in said
-    assert "In days.csv 'month' says more than in loads.csv" in said
+    fitted = json.loads(decond("fit", "days.csv", "loads.csv", *FIT, *PLAIN, "--aggregate", "--json").stdout)
+    assert "96 of 120 rows of days.csv" in fitted["warnings"][0]
 
 
 def test_dates_that_are_written_in_two_ways_are_told():
@@ -143,21 +144,11 @@ def test_dates_that_are_written_in_two_ways_are_told():
     days["month"] = pd.to_datetime(days["month"]).dt.strftime("%d.%m.%Y")
     days.to_csv("days.csv", index=False)
     said = decond("fit", "days.csv", "loads.csv", *FIT, "--aggregate", code=2).stderr
-    assert "Dates are written in two ways: choose one, such as 2024-01-31" in said
+    assert "2024-01-31" in said  # as an example of one way to write dates
     loads.assign(month=loads["month"].str[:7]).to_csv("loads.csv", index=False)
     river()[0].to_csv("days.csv", index=False)
     said = decond("fit", "days.csv", "loads.csv", *FIT, "--aggregate", code=2).stderr
-    assert "('2023-01-01'): keep its first 7 letters there." in said
-
-
-def test_forgetting_that_targets_are_means_of_a_date_is_noticed():
-    days, loads = river()
-    days.to_csv("days.csv", index=False)
-    loads.to_csv("loads.csv", index=False)
-    hint = "'month' has one target for each date, and about 10 rows: if the target is the mean over these rows, add"
-    fit = ("fit", "days.csv", "loads.csv", *FIT, *PLAIN)
-    assert hint in " ".join(decond(*fit).stdout.split())
-    assert hint not in " ".join(decond(*fit, "--aggregate").stdout.split())
+    assert "first 7 letters" in said
 
 
 def test_predict_leaves_text_as_it_is():
@@ -182,23 +173,22 @@ def test_the_verdict_of_the_report_is_printed_without_one():
     printed = " ".join(decond("fit", "days.csv", "loads.csv", *FIT, "--aggregate").stdout.split())
     data = {"x": days[["flow"]], "groups": days["month"], "z_groups": loads.set_index("month")["load"]}
     assert fit_report(load("model.decond"), data, baselines={}).verdict in printed
-    assert re.search(r"Within one group the function varies by [\d.]+ of its error bars", printed)
-    assert "With --report page.html all of this is one page" in printed
+    assert "--report" in printed
 
 
-def test_a_large_fit_is_judged_when_that_is_asked_for(monkeypatch):
-    days, loads = river()
-    days.to_csv("days.csv", index=False)
-    loads.to_csv("loads.csv", index=False)
-    fit = ("fit", "days.csv", "loads.csv", *FIT, *PLAIN, "--aggregate")
-    monkeypatch.setattr("decond.cli.jobs.QUICK_GROUPS", 120 * 12)
-    assert "Verdict: " in decond(*fit).stdout
-    monkeypatch.setattr("decond.cli.jobs.QUICK_GROUPS", 120 * 12 - 1)
-    said = " ".join(decond(*fit).stdout.split())
-    assert "Verdict: " not in said
-    assert "It was not judged, since that takes a while with so many rows. Add --check, or --report" in said
-    assert json.loads(decond(*fit, "--json").stdout)["verdict"] is None
-    assert "Verdict: " in decond(*fit, "--check").stdout
+@pytest.mark.parametrize(("targets", "most"), [("z_groups", 800_000), ("z_task", 400_000)])
+def test_a_fit_of_many_rows_and_targets_is_not_judged_quickly(targets, most):
+    rows = pd.DataFrame(index=range(most // 10))
+    jobs = [Job(Request([], [], [], "z"), "", None, {targets: np.zeros(n)}, x=rows) for n in (10, 11)]
+    assert [job.is_judged_quickly for job in jobs] == [True, False]
+
+
+def test_a_large_fit_is_judged_when_that_is_asked_for():
+    wind = np.random.default_rng(0).uniform(0.0, 9.0, 100_001).round(2)
+    pd.DataFrame({"wind": wind, "power": wind**2}).to_csv("rows.csv", index=False)
+    fit = ("fit", "rows.csv", "--x", "wind", "--z", "power", "--sparse", "--inducing", 2, "--max-iterations", 1)
+    assert "--check" in decond(*fit).stdout  # instead of a verdict
+    assert json.loads(decond(*fit, "--json", "--check").stdout)["verdict"]
 
 
 def test_an_inference_ends_with_a_verdict_and_names_summaries(folder):
@@ -206,14 +196,12 @@ def test_an_inference_ends_with_a_verdict_and_names_summaries(folder):
     (folder / "prior.toml").write_text('[level]\ndistribution = "norm"\n')
     (folder / "seen.csv").write_text("first;second;peak day\n0,5;0,4;80,5\n")
     arguments = ("infer", "outbreaks:outbreak", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "40")
-    result = decond(*arguments, "--rounds", "1")
-    assert "Use with care: " in result.stdout
-    assert "(summary 3, peak day, lies beyond all simulations)" in result.stderr
-    assert "\nseen.csv was read as separated by semicolons, with decimal commas.\n" in f"\n{result.stderr}"
     found = json.loads(decond(*arguments, "--rounds", "1", "--json").stdout)
-    assert found["verdict"].startswith("Use with care: ")
+    assert found["verdict"]
+    assert found["notes"][0].startswith("seen.csv ")
+    assert any("summary 3, peak day" in note for note in found["notes"])
     (folder / "seen.csv").write_text("first,peak day\n0.5,80.5\n")
-    assert "observed has 2 value(s) (first, peak day) but each" in decond(*arguments, code=2).stderr
+    assert "first, peak day" in decond(*arguments, code=2).stderr
 
 
 NAMED = {
@@ -229,9 +217,9 @@ def test_names_of_an_observation_reach_messages_and_change_nothing(observed):
     theta = prior.sample(60, seed=0)
     sims = lfi.Simulations(theta, theta + np.random.default_rng(0).standard_normal((60, 2)))
     method = lfi.RejectionABC(quantile=0.5).fit(sims, prior)
-    with pytest.warns(lfi.PosteriorWarning, match=r"\(summary 2, peak day, lies beyond all simulations\)"):
+    with warned(ExtrapolationWarning, summary=1, name="peak day"):
         named = method.posterior(observed)
-    with pytest.warns(lfi.PosteriorWarning, match=r"\(summary 2 lies beyond all simulations\)"):
+    with warned(ExtrapolationWarning, summary=1, name=None):
         plain = method.posterior([0.5, 80.5])
     np.testing.assert_array_equal(named.samples, plain.samples)
 
@@ -244,7 +232,7 @@ def test_a_named_observation_shares_its_rounds_in_a_store_with_the_plain_one(tmp
     options = {"n_simulations": 90, "rounds": 2, "store": store}
     found = [lfi.infer(simulator, prior, seen, **options) for seen in ([0.5, 0.4], {"first": 0.5, "peak": 0.4})]
     np.testing.assert_array_equal(found[0].samples, found[1].samples)
-    with pytest.raises(ValueError, match=r"observed has 1 value\(s\) \(first\) but each simulation has 2"):
+    with refused("observed"):
         lfi.infer(simulator, prior, {"first": 0.5}, **options)
 
 
@@ -267,8 +255,7 @@ def test_models_that_keep_sums_know_the_range_of_their_rows(fitted):
     save(fitted(x, rng), "model.decond")
     pd.DataFrame({"flow": [12.0, 31.0], "depth": [0.5, 0.5]}).to_csv("new.csv", index=False)
     low, high = x["flow"].min(), x["flow"].max()
-    expected = f"1 of 2 rows lies outside the range of the data (flow {low:.4g} to {high:.4g})"
-    assert expected in decond("predict", "model.decond", "new.csv").stderr
+    assert f"flow {low:.4g} to {high:.4g}" in decond("predict", "model.decond", "new.csv").stderr
     x.to_csv("new.csv", index=False)
     assert decond("predict", "model.decond", "new.csv").stderr == ""
 
@@ -305,8 +292,7 @@ def test_pairs_that_come_later_widen_the_range():
 @pytest.mark.parametrize("name", ["hours.csv", "report.html", "numbers.json"])
 def test_the_demo_keeps_the_files_of_others(name):
     Path(name).write_text("mine")
-    said = decond("demo", "-o", ".", code=2).stderr
-    assert f"{name} is there already, and it is not from the demo: it would be lost. Move or delete it" in said
+    assert name in decond("demo", "-o", ".", code=2).stderr
     assert Path(name).read_text() == "mine"
     assert len(list(Path().iterdir())) == 1
 
@@ -315,19 +301,16 @@ def test_a_model_behind_the_table_is_told_to_come_first():
     rng = np.random.default_rng(0)
     save(sparse(rng.uniform(0.0, 1.0, (9, 1)), rng), "river.decond")
     pd.DataFrame({"x": [0.5]}).to_csv("new.csv", index=False)
-    said = decond("predict", "new.csv", "river.decond", code=2).stderr
-    assert said == "Error: river.decond is a model, and the model comes first: decond predict river.decond new.csv\n"
+    assert "decond predict river.decond new.csv" in decond("predict", "new.csv", "river.decond", code=2).stderr
 
 
 def test_a_missing_model_names_the_nearest_one():
     rng = np.random.default_rng(0)
     save(sparse(rng.uniform(0.0, 1.0, (9, 1)), rng), "river.decond")
     pd.DataFrame({"x": [0.5]}).to_csv("new.csv", index=False)
-    said = decond("predict", "rivers.decond", "new.csv", code=2).stderr
-    assert said == "Error: there is no file rivers.decond; did you mean river.decond?\n"
+    assert "river.decond?" in decond("predict", "rivers.decond", "new.csv", code=2).stderr
     pd.DataFrame({"x": [0.5], "z": [1.0]}).to_parquet("table.parquet")
-    said = decond("fit", "tabel.parquet", "--sparse", "--x", "x", "--z", "z", code=2).stderr
-    assert said == "Error: there is no file tabel.parquet; did you mean table.parquet?\n"
+    assert "table.parquet?" in decond("fit", "tabel.parquet", "--sparse", "--x", "x", "--z", "z", code=2).stderr
 
 
 # ---- help ----------------------------------------------------------------------------------------------------

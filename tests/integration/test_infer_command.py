@@ -6,14 +6,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from commands import decond, invoke, refusal
+from expected import raised, refused
 from scipy import stats
-from typer.testing import CliRunner
 
-from decond.cli import app
 from decond.cli.infer import Files, MethodName, Outcome
+from decond.cli.simulators import read_observation, simulator_named
 from decond.lfi import METHODS, Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.diagnostics import Report
 from decond.lfi.diagnostics.predictive import compare
+from decond.tables import TableError
 
 SIMULATOR = """
 import numpy as np
@@ -52,17 +54,18 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def infer(simulator="waiting:simulate", *extra, prior="prior.toml", observed="seen.csv", code=0):
-    arguments = ["infer", simulator, "--prior", prior, "--observed", observed, "-n", "60", "--rounds", "2", *extra]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result.stderr if code else result.stdout
+def arguments_of(simulator="waiting:simulate", *extra, prior="prior.toml", observed="seen.csv"):
+    return ("infer", simulator, "--prior", prior, "--observed", observed, "-n", "60", "--rounds", "2", *extra)
+
+
+def infer(*extra, **changes):
+    return decond(*arguments_of("waiting:simulate", *extra, **changes))
 
 
 def test_writes_draws_and_a_picture(folder):
     said = infer()
-    assert "posterior from 60 simulations (0 failed)" in said
+    assert "--check" in said  # what would judge it
+    assert all(name in said for name in ("rate", "posterior.csv", "posterior.png"))
     draws = pd.read_csv(folder / "posterior.csv")
     assert draws.shape == (10_000, 1)
     assert 1.2 < draws["rate"].mean() < 2.3  # 1.72 exactly
@@ -70,9 +73,10 @@ def test_writes_draws_and_a_picture(folder):
 
 
 def test_json_and_a_store_that_is_used_again(folder):
-    first = json.loads(infer("waiting:simulate", "--store", "runs.sqlite", "--json"))
+    first = json.loads(infer("--store", "runs.sqlite", "--json"))
     (folder / "waiting.py").unlink()  # nothing has to be simulated again
-    second = json.loads(infer("waiting:simulate", "--store", "runs.sqlite", "--json", "--output", "second.parquet"))
+    second = json.loads(infer("--store", "runs.sqlite", "--json", "--output", "second.parquet"))
+    assert (first["simulations"], first["failed"]) == (60, 0)
     assert first["parameters"] == second["parameters"]
     assert (folder / "second.png").exists()
 
@@ -80,46 +84,45 @@ def test_json_and_a_store_that_is_used_again(folder):
 def test_names_in_the_header_are_those_of_the_simulator_in_any_order(folder):
     (folder / "turned.csv").write_text("std,middle\n0.6,0.59\n")
     (folder / "same.csv").write_text("middle,std\n0.59,0.6\n")
+    quick = ("--json", "--method", "rejection", "--report", "page.html")
     turned, same = (
-        json.loads(infer("waiting:named", "--json", "--report", "page.html", observed=name))
+        json.loads(decond(*arguments_of("waiting:named", *quick, observed=name)))
         for name in ("turned.csv", "same.csv")
     )
     assert turned == same
 
 
 def test_a_prior_may_begin_with_a_byte_order_mark(folder):
-    expected = infer("waiting:simulate", "--json")
+    expected = infer("--method", "rejection", "--json")
     (folder / "prior.toml").write_text((folder / "prior.toml").read_text(), encoding="utf-8-sig")
-    assert infer("waiting:simulate", "--json") == expected
+    assert infer("--method", "rejection", "--json") == expected
 
 
-def test_the_verdict_says_what_would_check_it(folder):
-    assert "was not checked.\n--check judges whether its uncertainties are right (a minute or more).\n" in infer()
-    assert "--check" not in infer("waiting:simulate", "--method", "mcmc")  # which would refuse it
+def test_a_method_that_cannot_be_checked_does_not_name_the_option(folder):
+    assert "--check" not in infer("--method", "mcmc")
 
 
 @pytest.mark.parametrize("name", ["--check", "--diagnose"])  # the second is its name of before
 def test_a_posterior_is_checked_by_the_option_that_checks_a_fit(folder, name):
-    said = infer("waiting:simulate", "--method", "mcmc", name, code=2)
-    assert "--check refits on held-out simulations, and --method mcmc runs the simulator itself" in said
-    found = json.loads(infer("waiting:simulate", "--method", "rejection", "--json", name))
+    said = refusal(*arguments_of("waiting:simulate", "--method", "mcmc", name))
+    assert all(option in said for option in ("--check", "--method mcmc"))
+    found = json.loads(infer("--method", "rejection", "--json", name))
     assert found["diagnosis"]["verdict"]
 
 
 def test_the_name_of_before_is_not_shown():
     for arguments in (["infer", "--help"], ["infer", "--no-such-option"]):
-        said = CliRunner().invoke(app, arguments).output
+        said = invoke(*arguments).output
         assert "--check" in said
         assert "--diagnose" not in said
 
 
 def test_failures_are_counted(folder):
-    result = CliRunner().invoke(
-        app, ["infer", "waiting:failing", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "100"]
-    )
+    result = invoke(*arguments_of("waiting:failing"))
     assert result.exit_code == 0, result.output
-    assert "too fast" in result.stderr
-    assert "simulations failed" in result.stderr
+    assert "ValueError: too fast" in result.stderr
+    counts = json.loads(decond(*arguments_of("waiting:failing", "--json", "--method", "rejection")))
+    assert 0 < counts["failed"] < counts["simulations"] == 60
 
 
 def test_a_diagnosis_is_said_once_and_for_readers(capsys):
@@ -143,28 +146,47 @@ def test_a_diagnosis_is_said_once_and_for_readers(capsys):
 
 
 def test_help_shows_a_whole_prior_and_every_method_of_summaries():
-    said = CliRunner().invoke(app, ["infer", "--help"]).output
+    said = decond("infer", "--help")
     assert "[rate]" in said
     assert {name.value for name in MethodName} == {"auto", *METHODS} - {"k2abc"}  # K2-ABC wants raw data
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "names"),
     [
-        ({"simulator": "waiting"}, "module:function"),
-        ({"simulator": "waiting.py:simulate"}, "without .py"),
-        ({"simulator": "waitin:simulate"}, "no module 'waitin'"),
-        ({"simulator": "waitin:simulate"}, "did you mean waiting?"),
-        ({"simulator": "waiting:greedy"}, "with size 1 (the prior has 1 parameter: rate). Mend the simulator."),
-        ({"simulator": "waiting:named"}, "observed has the names mean, std, but the simulator returns middle, std."),
-        ({"simulator": "waiting:number"}, "It has: failing, greedy, named, simulate"),
-        ({"prior": "none.toml"}, "no file none.toml"),
-        ({"prior": "bad.toml"}, "not a continuous distribution"),
-        ({"observed": "rows.csv"}, "has 2 rows"),
-        ({"observed": "text.csv"}, "much"),
-        ({"observed": "none.csv"}, "no file none.csv"),
+        ({"simulator": "waiting:greedy"}, ["IndexError", "rate"]),
+        ({"simulator": "waiting:named"}, ["mean, std", "middle, std"]),
+        ({"prior": "none.toml"}, ["none.toml"]),
+        ({"prior": "bad.toml"}, ["'gama'", "'gamma'"]),
+        ({"observed": "none.csv"}, ["none.csv"]),
     ],
 )
-def test_says_what_is_wrong(folder, changes, words):
-    said = infer(**changes, code=2)
-    assert words in " ".join(said.split()), said
+def test_what_is_wrong_is_named(folder, changes, names):
+    said = refusal(*arguments_of(**changes))
+    assert all(name in said for name in names), said
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("waiting", "module:function"),
+        ("waiting.py:simulate", "waiting:simulate"),
+        ("waitin:simulate", "waiting?"),
+        ("imports_missing:simulate", "not_installed_anywhere"),
+        ("fails_to_import:simulate", "ZeroDivisionError"),
+        ("waiting:number", "failing, greedy, named, simulate"),
+    ],
+)
+def test_a_simulator_that_cannot_be_found_is_refused(folder, name, named):
+    (folder / "imports_missing.py").write_text("import not_installed_anywhere\n")
+    (folder / "fails_to_import.py").write_text("1 / 0\n")
+    with refused("simulator") as caught:
+        simulator_named(name)
+    assert named in str(caught.value)
+
+
+def test_an_observation_is_one_row_of_numbers(folder):
+    with raised(TableError, table="rows.csv", count=2):
+        read_observation(folder / "rows.csv")
+    with raised(TableError, table="text.csv", column="std", line=2, value="much"):
+        read_observation(folder / "text.csv")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import decond
+from commands import decond, refusal
 from matplotlib.figure import Figure
 
 from decond.cli import demo
@@ -54,7 +54,7 @@ def contents():
 def refused(*arguments):
     """Run a command that must be refused and change nothing, and return why."""
     before = contents()
-    said = decond(*arguments, code=2)
+    said = refusal(*arguments)
     assert contents() == before
     return said
 
@@ -82,21 +82,27 @@ def test_what_cannot_be_written_is_refused_before_the_work(name):
         decond(*FIT, "-o", "first.decond")
     Path(name).symlink_to("nowhere/there")  # which nobody can write to, whatever they may do
     said = refused(*WRITTEN[name])
-    option = "--report" if name == "page.html" else "--output"
-    assert f"{name} cannot be written: No such file or directory. Make its place writable, or give another" in said
-    assert said.endswith(f" {option}.\n")
+    assert said.startswith(name)
+    assert ("--report" if name == "page.html" else "--output") in said
+    assert not Path("ran").exists()  # the simulator
 
 
-def test_a_protected_model_and_a_protected_folder_are_left_alone():
-    decond(*FIT)
-    Path("model.decond").chmod(0o444)
-    if os.access("model.decond", os.W_OK):
-        pytest.skip("nothing is protected from who runs this")
-    assert "model.decond cannot be written: Permission denied" in refused(*FIT)
-    Path("closed").mkdir(mode=0o555)
-    places = {"closed/out": FIT, "closed/out.csv": INFER, "closed": ("demo",), "./closed": ("reproduce", "figure3")}
-    for place, command in places.items():
-        assert "cannot be written: Permission denied" in refused(*command, "-o", place)
+def writable_file_in_a_closed_folder():
+    """Return a file that can be written to but not replaced, whoever runs this: not even root writes into /proc."""
+    comm = Path("/proc/self/comm")
+    if comm.exists():
+        return comm
+    Path("closed").mkdir()
+    Path("closed/model").touch()
+    Path("closed").chmod(0o555)
+    return Path("closed/model")
+
+
+def test_a_model_that_cannot_be_written_beside_its_place_is_refused():
+    Path("model.decond").symlink_to(writable_file_in_a_closed_folder())
+    said = refused(*FIT)
+    assert said.startswith("model.decond")
+    assert "--output" in said
 
 
 # ---- links ---------------------------------------------------------------------------------------------------
@@ -118,10 +124,10 @@ def test_links_are_written_through_also_before_their_files_are_there():
 def test_a_refusal_leaves_links_as_they_are():
     Path("page.html").symlink_to("later.html")
     Path("model.decond").write_text("mine")
-    assert "not a model of decond" in refused(*FIT, "--report", "page.html")
+    assert "model.decond" in refused(*FIT, "--report", "page.html")
     Path("model.decond").unlink()
     Path("model.png").write_text("mine")
-    assert "not drawn by decond" in refused(*FIT, "--report", "page.html")
+    assert "model.png" in refused(*FIT, "--report", "page.html")
 
 
 # ---- files of others -----------------------------------------------------------------------------------------
@@ -136,7 +142,7 @@ def test_the_demo_keeps_other_files_beside_its_own_tables(name, content):
     problem.hours.to_csv("hours.csv", index=False)
     problem.days.to_csv("days.csv", index=False)
     Path(name).write_text(content)
-    assert f"{name} is there already, and it is not from the demo" in refused("demo", "-o", ".")
+    assert refused("demo", "-o", ".").startswith(name)
 
 
 @pytest.mark.parametrize("figure", ["figure3", "all"])
@@ -145,16 +151,16 @@ def test_the_demo_keeps_other_files_beside_its_own_tables(name, content):
 )
 def test_reproduce_keeps_the_files_of_others(figure, content):
     Path("figure3.json").write_text(content)
-    said = refused("reproduce", figure, "-o", ".")
-    assert "figure3.json is there already, and it is not from decond reproduce" in said
+    assert refused("reproduce", figure, "-o", ".").startswith("figure3.json")
     Path("figure3.json").unlink()
     Figure().savefig("figure3.png")
-    assert "figure3.png is there already" in refused("reproduce", figure, "-o", ".")
+    assert refused("reproduce", figure, "-o", ".").startswith("figure3.png")
 
 
-def test_reproduce_replaces_its_own_figure():
+def test_reproduce_writes_a_figure_and_its_numbers_and_replaces_them():
     assert "wrote out/figure4.png\nwrote out/figure4.json\n" in decond("reproduce", "figure4", "-o", "out")
     assert is_drawn_here(Path("out/figure4.png"))
+    assert "answers" in json.loads(Path("out/figure4.json").read_text())
     again = decond("reproduce", "figure4", "-o", "out")
     assert "replaced out/figure4.png of " in again
     assert "replaced out/figure4.json of " in again
@@ -165,7 +171,7 @@ def test_a_comparison_keeps_a_table_of_the_user(header):
     decond(*COMPARE)
     assert "replaced compare.csv of " in decond(*COMPARE)
     Path("compare.csv").write_text(f"{header}\nmine,1,2\n")
-    assert "compare.csv is there already, and it is not from a comparison" in refused(*COMPARE)
+    assert "compare.csv" in refused(*COMPARE)
     for name in ("compare.json", "compare.png"):
         Path(name).unlink()
-    assert "compare.csv is there already" in refused(*COMPARE)
+    assert "compare.csv" in refused(*COMPARE)

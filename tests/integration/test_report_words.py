@@ -1,11 +1,9 @@
-"""What reports say, and that it follows from what was computed."""
-
-import html
-import re
+"""Reports follow from what was computed: resolution, sufficiency, widths, and curves of priors."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from report_pages import ReportPage, chart_of
 from scipy import stats
 
 from decond import AggregateGP, DirectGP, lfi
@@ -15,13 +13,8 @@ from decond.lfi.diagnostics.predictive import compare
 from decond.lfi.diagnostics.sufficiency import Sufficiency
 from decond.reports import fit_report, inference_report
 from decond.reports.baselines import EXPLAINED
+from decond.reports.checks import State
 from decond.reports.pairs import marginal_charts
-
-
-def said(report):
-    """Return the text of a page without its markup and scripts."""
-    body = re.sub(r"<(script|style|noscript)\b.*?</\1>", " ", report.html, flags=re.DOTALL)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
 @pytest.fixture(scope="module")
@@ -34,36 +27,33 @@ def somewhat():
     return AggregateGP(n_restarts=0).fit(**data), data
 
 
-def test_a_middling_resolution_is_no_alarm_and_says_what_would_help(somewhat):
+def test_a_middling_resolution_is_good_and_baselines_are_explained(somewhat):
     gp, data = somewhat
     assert 1.0 < gp.resolution() < 3.0
     report = fit_report(gp, data)
-    assert report.verdict.startswith("Deconditioning helped somewhat")
-    assert "tells apart rows of the same group, though not sharply. More rows and targets, or smaller groups" in said(
-        report
-    )
-    for label, words in EXPLAINED.items():
-        assert f"{label} {words}" in said(report)
+    check = report.checks["deconditioning"]
+    assert (check.state, check.numbers) == (State.GOOD, {"resolution": gp.resolution()})
+    assert check.finding in report.verdict.lower()
+    read = ReportPage(report.html)
+    assert read.facts("function") == EXPLAINED
+    series = chart_of(read)["series"].values()
+    assert {item["label"]: item["note"] for item in series if "note" in item} == EXPLAINED
 
 
-def test_a_long_lengthscale_is_called_straight_and_not_flat():
+def test_a_long_lengthscale_is_called_straight():
     x = pd.DataFrame({"salinity": np.linspace(0.0, 18.0, 40)})
     z = pd.Series(0.78 + 0.78 * x["salinity"] / 18.0 + 0.02 * np.random.default_rng(0).standard_normal(40))
     data = {"X": x, "y": z.rename("growth")}
     gp = DirectGP(4.0 * RBF(5.0), n_restarts=0, uncertainty="plain").fit(**data)
-    text = said(fit_report(gp, data))
-    assert "Nearly straight in salinity: growth would bend over about" in text
-    assert "hardly changes" not in text
+    rows = {name: sentence for sentence, _, name in ReportPage(fit_report(gp, data).html).rows("hyperparameters")}
+    assert "straight" in rows["lengthscale of salinity"]
 
 
-def test_sentences_start_with_a_word_and_not_with_a_column(somewhat):
+def test_sentences_about_hyperparameters_start_with_a_capital_letter(somewhat):
     gp, data = somewhat
-    page = fit_report(gp, data, baselines={}).html
-    sentences = re.findall(r"<tr><td>(.*?)</td>", page)
+    sentences = [line[0] for line in ReportPage(fit_report(gp, data, baselines={}).html).rows("hyperparameters")]
     assert len(sentences) >= 4
-    for sentence in sentences:
-        assert sentence[0].isupper(), sentence
-    assert re.search(r"Rows closer than about [\d.]+ in wind have (a )?similar", " ".join(sentences))
+    assert all(sentence[0].isupper() for sentence in sentences)
 
 
 PRIOR = lfi.Prior({"rate": stats.uniform(0.0, 2.0), "share": stats.gamma(0.5)})
@@ -93,23 +83,25 @@ def test_too_few_simulations_are_too_few_on_the_page_as_well(posterior):
     found = diagnosed(posterior, 1.13, 60)
     report = inference_report(posterior, [0.7, 0.1], diagnosis=found)
     assert found.verdict == "too few simulations"
-    assert "there are too few simulations" in report.verdict
-    assert "Run about twice as many." in said(report)
-    assert "✓ Are there enough simulations?" not in said(report)
-    assert "95 % of the simulations are at least as far" in said(report)
+    check = report.checks["simulations"]
+    assert report.state == check.state == State.DOUBT
+    assert check.numbers == {"error ratio": 1.13, "effective": 52.1}
+    assert check.finding in report.verdict
+    assert ReportPage(report.html).checks[check.question] == "doubt"
+    assert report.checks["observation"].numbers == {"share as far": 0.95}
 
 
-def test_enough_simulations_and_too_few_trials_are_told_apart(posterior):
-    fine = inference_report(posterior, [0.7, 0.1], diagnosis=diagnosed(posterior, 1.02, 60))
-    assert "✓ Are there enough simulations? With half of the 120 simulations" in said(fine)
-    unclear = inference_report(posterior, [0.7, 0.1], diagnosis=diagnosed(posterior, 1.02, 4))
-    assert "? Are there enough simulations?" in said(unclear)
-    assert "too few trials to tell" in said(unclear)
+@pytest.mark.parametrize(("trials", "state"), [(60, State.GOOD), (4, State.OPEN)])
+def test_enough_simulations_and_too_few_trials_are_told_apart(posterior, trials, state):
+    report = inference_report(posterior, [0.7, 0.1], diagnosis=diagnosed(posterior, 1.02, trials))
+    assert report.checks["simulations"].state == state
 
 
-def test_the_width_is_given_with_what_it_is_compared_with(posterior):
-    text = said(inference_report(posterior, [0.7, 0.1]))
-    assert re.search(r"as a share of the prior's: rate 20 %, share [\d.]+ %\.", text)
+def test_widths_are_compared_with_those_of_the_prior(posterior):
+    widths = inference_report(posterior, [0.7, 0.1]).checks["width"].numbers
+    assert widths["rate"] == pytest.approx(0.4 / 2.0, rel=0.05)  # quantiles of some thousand draws
+    share = np.diff(stats.gamma(4.0, scale=0.02).ppf([0.16, 0.84])) / np.diff(stats.gamma(0.5).ppf([0.16, 0.84]))
+    assert widths["share"] == pytest.approx(share[0], rel=0.1)
 
 
 def test_priors_are_drawn_exactly(posterior):

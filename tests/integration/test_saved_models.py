@@ -6,9 +6,11 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused
 from sklearn.exceptions import NotFittedError
 
 from decond import estimators, features, kernels
+from decond.errors import ArgumentTypeError
 from decond.io import load, save
 from decond.learning import FitResult
 from decond.problems import latent_function
@@ -137,13 +139,13 @@ def test_names_of_columns_are_kept_and_checked(tmp_path):
     save(estimators.DirectGP(kernels.RBF(), optimize=False).fit(table, Z), tmp_path / "m")
     loaded = load(tmp_path / "m")
     assert list(loaded.feature_names_in_) == ["wind", "height"]
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match="feature names"):  # scikit-learn's own
         loaded.predict(table[["height", "wind"]])
 
 
 def test_an_unfitted_estimator_cannot_be_saved(tmp_path):
     for name in estimators.__all__:
-        with pytest.raises(NotFittedError, match="not fitted"):
+        with pytest.raises(NotFittedError):
             save(getattr(estimators, name)(), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
@@ -153,5 +155,5 @@ def test_a_kernel_of_the_user_is_refused_when_saving(tmp_path):
         """A subclass, whose code would not be in the file."""
 
     gp = estimators.DirectGP(Mine(1.0), optimize=False).fit(X, Z)
-    with pytest.raises(TypeError, match=r"DirectGP\.kernel is a Mine, a class of your own"):
+    with refused("DirectGP.kernel", ArgumentTypeError):
         save(gp, tmp_path / "m")

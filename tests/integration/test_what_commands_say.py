@@ -1,4 +1,4 @@
-"""What commands say of the slips of first users: one sentence that helps, and exit code 2 where it is an error."""
+"""What commands say of the slips of first users: one line that names the slip, and exit code 2."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from commands import decond, invoke, refusal
+from expected import refused
 
-from decond.cli import app
+from decond.cli.predict import outside_range
 from decond.estimators import CascadeGP, DirectGP, SparseGP, TaskTransformedGP, TaskTransformedRidge
 from decond.io import load, save
 from decond.kernels import RBF
@@ -43,41 +44,31 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def decond(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)))
-
-
-def refusal(*arguments):
-    """Return the one message of a command that must end with exit code 2."""
-    result = decond(*arguments)
-    assert isinstance(result.exception, SystemExit), result.exception
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("Error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("Error: ").rstrip("\n")
+def one_line(*arguments):
+    """Return the message of a command that is refused, which is one line, without its end."""
+    said = refusal(*arguments)
+    assert said.count("\n") == 1
+    return said.rstrip("\n")
 
 
 # ---- fit -----------------------------------------------------------------------------------------------------
 
 
 def test_swapped_tables_are_asked_about():
-    expected = f"harvest2022.csv has no column '{FIELD}', but soil2022.csv has. Are the two tables swapped?"
-    assert refusal("fit", "harvest2022.csv", "soil2022.csv", *FIT) == expected
+    said = one_line("fit", "harvest2022.csv", "soil2022.csv", *FIT)
+    assert all(name in said for name in (FIELD, "harvest2022.csv", "soil2022.csv"))
 
 
 def test_a_column_of_text_is_to_be_coded():
-    said = refusal("fit", "soil2022.csv", "harvest2022.csv", *FIT, "--x", "kind")
-    assert said.startswith("column 'kind' of soil2022.csv holds no numbers ('A', 'B'). It is text")
-    assert "columns of 0 and 1" in said
-    assert "row" not in said
+    said = one_line("fit", "soil2022.csv", "harvest2022.csv", *FIT, "--x", "kind")
+    assert all(name in said for name in ("'kind'", "soil2022.csv", "'A', 'B'"))
 
 
 def test_a_missing_table_names_the_nearest_one():
-    said = refusal("fit", "soil2022.csv", "harvest202.csv", *FIT)
-    assert said == "there is no file harvest202.csv; did you mean harvest2022.csv?"
+    said = one_line("fit", "soil2022.csv", "harvest202.csv", *FIT)
+    assert all(name in said for name in ("harvest202.csv", "harvest2022.csv"))
     Path("empty").mkdir()
-    said = refusal("fit", "soil2022.csv", "empty/harvest.csv", *FIT)
-    assert said.startswith("there is no file empty/harvest.csv, nor any other table in its folder. Give the path")
+    assert "empty/harvest.csv" in one_line("fit", "soil2022.csv", "empty/harvest.csv", *FIT)
 
 
 # ---- predict -------------------------------------------------------------------------------------------------
@@ -87,38 +78,45 @@ def test_predictions_beyond_the_data_are_called_so(folder):
     x = pd.DataFrame({"moisture": [11.2, 20.0, 44.1], "depth": [1.0, 2.0, 3.0]})
     save(DirectGP(RBF(10.0), optimize=False).fit(x, [1.0, 2.0, 3.0]), "model.decond")
     pd.DataFrame({"moisture": [200.0, -50.0], "depth": [1.0, 2.0]}).to_csv("new.csv", index=False)
-    note = (
-        "2 of 2 rows lie outside the range of the data (moisture 11.2 to 44.1): predictions there are extrapolations."
-    )
-    result = decond("predict", "model.decond", "new.csv")
+    result = invoke("predict", "model.decond", "new.csv", "--json", "--output", "other.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    [note] = found["notes"]
+    assert (found["predictions"], found["rows"]) == ("other.csv", 2)
+    assert "moisture 11.2 to 44.1" in note
+    assert "depth" not in note
+    result = invoke("predict", "model.decond", "new.csv")
     assert (result.exit_code, result.stdout) == (0, "wrote predictions.csv\n")
     assert result.stderr == f"Warning: {note}\n"
-    result = decond("predict", "model.decond", "new.csv", "--json", "--output", "other.csv")
-    assert result.stderr == ""
-    found = json.loads(result.stdout)
-    assert (found["predictions"], found["rows"], found["notes"]) == ("other.csv", 2, [note])
-    pd.DataFrame({"moisture": [11.2, 44.1], "depth": [3.0, 3.1]}).to_csv("new.csv", index=False)
-    assert (
-        "1 of 2 rows lies outside the range of the data (depth 1 to 3)"
-        in decond("predict", "model.decond", "new.csv").stderr
-    )
     x.to_csv("new.csv", index=False)
-    assert decond("predict", "model.decond", "new.csv").stderr == ""
+    assert invoke("predict", "model.decond", "new.csv").stderr == ""
+
+
+def test_rows_outside_the_range_of_the_data_are_counted():
+    model = DirectGP(RBF(10.0), optimize=False).fit([[11.2, 1.0], [20.0, 2.0], [44.1, 3.0]], [1.0, 2.0, 3.0])
+    for moisture, depth, count, columns in (
+        ([200.0, -50.0], [1.0, 2.0], 2, ["moisture"]),
+        ([11.2, 44.1], [3.0, 3.1], 1, ["depth"]),
+        ([11.0, 44.1], [3.0, 3.1], 2, ["moisture", "depth"]),
+        ([11.2, 44.1], [1.0, 3.0], 0, []),
+    ):
+        outside = outside_range(model, pd.DataFrame({"moisture": moisture, "depth": depth}))
+        assert outside.any(axis=1).sum() == count
+        assert list(outside.columns[outside.any(axis=0)]) == columns
 
 
 def test_the_help_says_where_the_predictions_are():
-    said = " ".join(decond("predict", "--help").stdout.replace("│", " ").split())
-    assert "Print a summary as JSON; the predictions are in --output." in said
+    assert "--output" in " ".join(decond("predict", "--help").split("--json", 1)[1].split())
 
 
 # ---- infer ---------------------------------------------------------------------------------------------------
 
 
 def test_a_simulator_that_always_raises_is_one_message(folder):
-    said = refusal("infer", "detector:broken", *INFER)
-    assert said == "all 24 simulations failed: ValueError: detector offline. Mend the simulator."
-    said = refusal("infer", "detector:broken", *INFER, "--store", "runs.sqlite")
-    assert said.endswith("use a new one, or open them again with SimulationStore('runs.sqlite').retry_failures().")
+    said = one_line("infer", "detector:broken", *INFER)
+    assert all(words in said for words in ("24", "ValueError: detector offline"))
+    said = one_line("infer", "detector:broken", *INFER, "--store", "runs.sqlite")
+    assert "SimulationStore('runs.sqlite').retry_failures()" in said
 
 
 # ---- models --------------------------------------------------------------------------------------------------
@@ -150,6 +148,6 @@ def test_models_that_keep_their_rows_draw_over_them(estimator, tables, folder):
 )
 def test_models_that_keep_no_rows_ask_for_some(estimator, tables):
     model = estimator.fit(*tables)
-    with pytest.raises(ValueError, match=r"^\w+ cannot tell over which x.* Give rows .*: plot\(x\)\.$"):
+    with refused("x"):
         model.plot()
     assert model.plot(X).line_.get_xdata().max() == 5.0

@@ -55,9 +55,9 @@ def has_trend(gp):
 
 
 def tables_of(f, rng):
-    y, y_task = rng.uniform(-3, 3, 100), rng.uniform(-3, 3, 150)
+    y, y_task = rng.uniform(-3, 3, 60), rng.uniform(-3, 3, 90)
     x, x_task = (rows + 0.5 * rng.standard_normal(len(rows)) for rows in (y, y_task))
-    return x, y, y_task, f(x_task) + 0.1 * rng.standard_normal(150)
+    return x, y, y_task, f(x_task) + 0.1 * rng.standard_normal(90)
 
 
 def test_f_seen_at_unseen_places_goes_on_beyond_them(monkeypatch):

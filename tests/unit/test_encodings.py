@@ -7,6 +7,7 @@ import zipfile
 
 import pandas as pd
 import pytest
+from expected import raised
 from matplotlib.figure import Figure
 
 from decond.tables import TableError, match_mediators, read_table
@@ -32,13 +33,10 @@ def test_letters_of_windows_are_read_and_said(table):
     pd.testing.assert_frame_equal(found.frame, plain.frame)
     assert found.frame["Fluß"].tolist() == ["Älv", "“Saale” €", "Halde – West"]
     separated, letters = found.notes
-    assert separated == "t.csv was read as separated by semicolons."
-    assert letters == (
-        "t.csv is not UTF-8 and was read as Windows-1252. If its letters look wrong, save it again as UTF-8, which a "
-        "spreadsheet may call CSV UTF-8."
-    )
-    assert plain.notes == ("u.csv was read as separated by semicolons.",)
-    with pytest.raises(TableError, match="line 5 has 'x'"):
+    assert "semicolons" in separated
+    assert "Windows-1252" in letters
+    assert plain.notes == (separated.replace("t.csv", "u.csv"),)
+    with raised(TableError, column="Höhe in m", line=5, value="x"):
         found.numbers(["Höhe in m"])
 
 
@@ -54,11 +52,12 @@ def test_a_letter_and_its_accent_may_be_two_signs(table):
 
 
 def test_a_letter_of_windows_far_behind_is_found(table):
-    rows = 200_000  # two megabytes: more than is looked at in one go
-    found = table(gzip.compress(b"day,wind\n" + b"monday,1.5\n" * rows + b"sp\xe4t,2.5\n"), "t.csv.gz")
+    row = b"monday" * 1000 + b",1.5\n"
+    rows = PIECE // len(row) + 1  # more than is looked at in one go
+    found = table(gzip.compress(b"day,wind\n" + row * rows + b"sp\xe4t,2.5\n"), "t.csv.gz")
     assert len(found) == rows + 1
     assert found.frame["day"].iloc[-1] == "spät"
-    assert "read as Windows-1252" in found.notes[0]
+    assert "Windows-1252" in found.notes[0]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
@@ -84,21 +83,20 @@ def picture():
 
 
 OTHER_KINDS = {
-    "xlsx": (
-        sheet,
-        r"is not text but a zip archive or a spreadsheet \(\.xlsx, \.ods\)\. Save the sheet as CSV",
-    ),
-    "png": (picture, r"t\.csv is not text but a PNG picture\. Give a table"),
-    "gzip": (lambda: gzip.compress(b"x,y\n1,2\n"), r"is not text but compressed\. Let its name end in \.gz"),
-    "parquet": (lambda: pd.DataFrame({"x": [1.0]}).to_parquet(), r"a Parquet file\. Let its name end in \.parquet"),
-    "pdf": (lambda: b"%PDF-1.7\n1 0 obj\n", r"a PDF document\. Give a table"),
+    # content, and what the message calls it
+    "xlsx": (sheet, ".xlsx"),
+    "png": (picture, "PNG"),
+    "gzip": (lambda: gzip.compress(b"x,y\n1,2\n"), ".gz"),
+    "parquet": (lambda: pd.DataFrame({"x": [1.0]}).to_parquet(), ".parquet"),
+    "pdf": (lambda: b"%PDF-1.7\n1 0 obj\n", "PDF"),
 }
 
 
-@pytest.mark.parametrize(("content", "message"), OTHER_KINDS.values(), ids=OTHER_KINDS)
-def test_other_kinds_of_files_are_no_text(table, content, message):
-    with pytest.raises(TableError, match=message):
+@pytest.mark.parametrize(("content", "kind"), OTHER_KINDS.values(), ids=OTHER_KINDS)
+def test_other_kinds_of_files_are_not_text(table, content, kind):
+    with raised(TableError, table="t.csv", column=None) as caught:
         table(content())
+    assert kind in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["PAR1", "PAR1,wind", "%PDF"])
@@ -108,16 +106,16 @@ def test_columns_may_be_called_as_other_files_begin(table, name):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-8-sig"])
-def test_text_with_zeros_is_no_text(table, encoding):
-    with pytest.raises(TableError, match=r"cannot be read as text|line 2 has a zero byte"):
+def test_text_with_zeros_is_not_text(table, encoding):
+    with raised(TableError, table="t.csv", line=2 if encoding == "utf-8-sig" else None):
         table("x,y\n1,\0\n".encode(encoding))
 
 
 def test_a_file_with_the_mark_of_utf_8_is_nothing_else(table):
     content = "\ufeffplace,wind\nKöln,7\n".encode() + "Höxter,8\n".encode("cp1252")
-    with pytest.raises(TableError, match=r"t\.csv says that it is UTF-8, but line 3 has the byte 0xf6.*as UTF-8"):
+    with raised(TableError, table="t.csv", line=3):
         table(content)
-    with pytest.raises(TableError, match=r"line 3 has the byte 0xf6"):
+    with raised(TableError, table="t.csv.gz", line=3):
         table(gzip.compress(content), "t.csv.gz")
 
 
@@ -134,7 +132,7 @@ def test_the_sign_at_the_end_of_old_files_is_no_row(table, end, encoding):
 def test_the_first_line_may_say_what_separates_cells(table, sign, first, encoding):
     found = table((first + "day,wind\nmon,7\n\ntue,calm\n".replace(",", sign)).encode(encoding))
     assert found.frame.to_dict("list") == {"day": ["mon", "tue"], "wind": ["7", "calm"]}
-    with pytest.raises(TableError, match="line 5 has 'calm'"):
+    with raised(TableError, column="wind", line=5, value="calm"):
         found.numbers(["wind"])
 
 

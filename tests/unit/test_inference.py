@@ -1,16 +1,18 @@
 """From a simulator and an observation to a posterior in one call, also where simulations fail or were interrupted."""
 
-import time
 import warnings
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from light_simulators import gaussian, moody, sleepy, two_numbers
+from expected import refused, warned
+from light_simulators import LIMIT, TOO_LONG, gaussian, moody, sleepy, two_numbers
 from scipy import stats
 
 from decond import lfi
+from decond.errors import ArgumentTypeError
+from decond.lfi.exceptions import FailedSimulationsWarning, FewValidWarning, StoreWarning
 from decond.lfi.inference import METHODS, method_named, round_sizes
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
@@ -41,13 +43,14 @@ def test_the_same_seed_gives_the_same_posterior():
 
 
 def test_failures_of_every_kind_are_counted_and_the_posterior_stands():
-    with pytest.warns(lfi.PosteriorWarning, match=r"of 150 simulations failed \(") as caught:
-        posterior = lfi.infer(moody, PRIOR, [1.0], n_simulations=150, rounds=1, timeout=0.5)
+    with warned(FailedSimulationsWarning, n_simulations=150) as caught:
+        posterior = lfi.infer(moody, PRIOR, [1.0], n_simulations=150, rounds=1, timeout=LIMIT)
     failures = posterior.simulations.failures
     assert len(failures) == 4, failures
-    assert any("reactor" in reason for reason in failures)
-    words = str(caught[0].message)
-    assert f"{posterior.simulations.n_failed} of 150" in words
+    assert "ArithmeticError: the reactor melted" in failures
+    assert failures[TOO_LONG] == 1
+    (warning,) = (one.message for one in caught if one.category is FailedSimulationsWarning)
+    assert (warning.n_failed, warning.reasons) == (posterior.simulations.n_failed, failures)
     mean, sd = exact(1.0)
     assert posterior.mean()[0] == pytest.approx(mean, abs=0.6 * sd)
 
@@ -60,7 +63,7 @@ def test_the_chance_of_failing_is_part_of_the_likelihood():
     grid = np.linspace(-8.0, 8.0, 4001)
     weight = np.exp(stats.norm(0, 2).logpdf(grid) + stats.norm(grid, 2.0).logpdf(0.0)) / (1.0 + np.exp(-3.0 * grid))
     truth = (weight @ grid) / weight.sum()  # 1.0; it would be 0 if failures were merely dropped
-    with pytest.warns(lfi.PosteriorWarning), pytest.warns(lfi.SimulationWarning, match="valid"):
+    with pytest.warns(FailedSimulationsWarning), pytest.warns(FewValidWarning):
         posterior = lfi.infer(picky, PRIOR, [0.0], n_simulations=600, rounds=1)
     assert posterior.mean()[0] == pytest.approx(truth, abs=0.3)
 
@@ -94,13 +97,27 @@ def test_a_larger_budget_adds_to_the_store(tmp_path):
     assert kept <= {float(x) for x in more.x[:, 0]}
 
 
+QUICKER = {"gpsabc": {"n_samples": 2000}, "lfvi": {"steps": 300}, "mdn": {"steps": 1000}}
+"""Settings that are enough for one parameter, of methods whose own take seconds."""
+
+
+def quicker(name):
+    """Return a method by its name, with fewer steps where it takes many."""
+    method = method_named(name)
+    assert type(method).__name__ == METHODS[name]
+    for setting, value in QUICKER.get(name, {}).items():
+        assert getattr(method, setting) > value
+        setattr(method, setting, value)
+    return method if name in QUICKER else name
+
+
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"k2abc"}))
 def test_every_method_by_name(name):
     rounds = 2 if name in ("residual", "dme") else 1
     mean, sd = exact(1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lfi.PosteriorWarning)
-        posterior = lfi.infer(gaussian, PRIOR, [1.0], n_simulations=240, rounds=rounds, method=name)
+        posterior = lfi.infer(gaussian, PRIOR, [1.0], n_simulations=240, rounds=rounds, method=quicker(name))
     draws = posterior.sample(2000)
     assert draws.shape == (2000, 1)
     assert np.abs(draws.mean() - mean) < 1.5 * sd
@@ -136,24 +153,24 @@ def counting(simulator):
 
 
 @pytest.mark.parametrize(
-    ("observed", "options", "words", "most"),
+    ("observed", "options", "argument", "most"),
     [
-        ([1.0, 2.0], {}, "observed has 2 value", 8),
-        ([1.0, 2.0], {"method": "smc"}, "observed has 2 value", 8),
-        ([1.0, 2.0], {"batched": True}, "observed has 2 value", 100),
-        ([[1.0], [2.0]], {}, "observed has 2 rows", 0),
+        ([1.0, 2.0], {}, "observed", 8),
+        ([1.0, 2.0], {"method": "smc"}, "observed", 8),
+        ([1.0, 2.0], {"batched": True}, "observed", 100),
+        ([[1.0], [2.0]], {}, "observed", 0),
         ([np.nan], {}, "observed", 0),
-        (np.ones((3, 2)), {"method": "k2abc", "summarize": np.ravel}, "raw data set observed", 8),
-        ([1.0], {"method": "k2abc"}, "Give summarize=", 0),
-        ([1.0], {"summarize": lambda raw: raw[7]}, "observed has no summaries: summarize: IndexError", 0),
+        (np.ones((3, 2)), {"method": "k2abc", "summarize": np.ravel}, "observed", 8),
+        ([1.0], {"method": "k2abc"}, "summarize", 0),
+        ([1.0], {"summarize": lambda raw: raw[7]}, "observed", 0),
     ],
 )
-def test_a_wrong_observation_costs_few_simulations(observed, options, words, most):
+def test_a_wrong_observation_costs_few_simulations(observed, options, argument, most):
     def simulator(theta, rng):
         return theta + 0.5 * rng.standard_normal(np.shape(theta))
 
     counted, calls = counting(simulator)
-    with pytest.raises(ValueError, match=words):
+    with refused(argument):
         lfi.infer(counted, PRIOR, observed, 900, **options)
     assert sum(calls) <= most
 
@@ -169,7 +186,7 @@ def test_the_first_look_runs_nothing_twice(batched):
 
 def test_one_odd_simulation_at_the_start_refuses_nothing():
     counted, calls = counting(lambda theta, rng: [1.0, 2.0] if len(calls) < 3 else gaussian(theta, rng))
-    with pytest.warns(lfi.PosteriorWarning, match="2 of 240 simulations failed"):
+    with warned(FailedSimulationsWarning, n_failed=2, n_simulations=240):
         posterior = lfi.infer(counted, PRIOR, [1.0], 240, 1)
     assert posterior.simulations.n_valid == 238
 
@@ -181,7 +198,7 @@ def test_failures_at_the_start_stop_nothing():
         return gaussian(theta, rng)
 
     counted, calls = counting(slow_start)
-    with pytest.warns(lfi.PosteriorWarning, match="4 of 240 simulations failed"):
+    with warned(FailedSimulationsWarning, n_failed=4, n_simulations=240):
         lfi.infer(counted, PRIOR, [1.0], 240, 1)
     assert len(calls) == 240
 
@@ -197,7 +214,7 @@ NAMED = {
         lambda rows, rng: pd.DataFrame([two_numbers(theta, rng) for theta in rows]),
         {"batched": True},
     ),
-    "with a limit": (two_numbers, {"timeout": 60.0}),
+    "with a limit": (two_numbers, {"timeout": 600.0}),
     "in two processes": (series, {"n_jobs": 2}),
 }
 
@@ -211,7 +228,7 @@ def test_names_on_both_sides_are_not_mixed_up(simulator, options):
     posteriors = [lfi.infer(simulator, prior, observed, **common) for observed in given]
     np.testing.assert_array_equal(posteriors[0].samples, posteriors[1].samples)
     assert posteriors[0].simulations.summary_names == ("mean", "sd")
-    with pytest.raises(ValueError, match="observed has the names mean, sdd, but the simulator returns mean, sd"):
+    with refused("observed"):
         lfi.infer(simulator, prior, {"mean": 2.0, "sdd": 1.0}, **common)
 
 
@@ -232,7 +249,7 @@ def test_a_name_stands_for_one_value():
         return [theta[0], 80.0 + rng.standard_normal()]
 
     common = {"n_simulations": 150, "rounds": 1, "method": lfi.RejectionABC(quantile=0.5)}
-    with pytest.raises(ValueError, match=r"observed\['counts'\] has 2 values; give each a name of its own"):
+    with refused("observed['counts']"):
         lfi.infer(simulator, prior, {"counts": [0.5, 80.5]}, **common)
     assert not calls
     lists = lfi.infer(simulator, prior, {"a": [0.5], "b": np.array([80.5])}, **common)
@@ -246,31 +263,15 @@ def test_a_generator_is_a_seed():
 
 
 def test_wrong_input():
-    with pytest.raises(TypeError, match="prior is"):
+    with refused("prior", ArgumentTypeError):
         lfi.infer(gaussian, stats.norm(), [1.0], 60)
-    with pytest.raises(ValueError, match="choose one of 'auto', 'residual'"):
+    with refused("method"):
         method_named("magic")
-    with pytest.raises(ValueError, match="fewer than the 5 rounds"):
+    with refused("n_simulations"):
         round_sizes(3, 5)
-    with pytest.raises(ValueError, match="observed has 2 value"):
-        lfi.infer(gaussian, PRIOR, [1.0, 2.0], 60)
 
 
 # ---- small budgets -------------------------------------------------------------------------------------------
-
-
-QUICKER = {"gpsabc": {"n_samples": 2000}, "lfvi": {"steps": 300}, "mdn": {"steps": 1000}}
-"""Settings that are enough for one parameter, of methods whose own take seconds."""
-
-
-def quicker(name):
-    """Return a method by its name, with fewer steps where it takes many."""
-    method = method_named(name)
-    assert type(method).__name__ == METHODS[name]
-    for setting, value in QUICKER.get(name, {}).items():
-        assert getattr(method, setting) > value
-        setattr(method, setting, value)
-    return method if name in QUICKER else name
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"k2abc"}))
@@ -281,7 +282,7 @@ def test_a_small_budget_is_enough_or_refused_beforehand(name):
         posterior = lfi.infer(counted, PRIOR, [1.0], 20, method=quicker(name))
     assert len(posterior.simulations) <= 20
     calls.clear()
-    with pytest.raises(ValueError, match=r"n_simulations is 11, but .* needs at least 1[23] simulations for 1 param"):
+    with refused("n_simulations"):
         lfi.infer(counted, PRIOR, [1.0], 11, method=name)
     assert not calls
 
@@ -302,15 +303,14 @@ def test_ten_parameters_get_a_first_round_that_is_large_enough():
 
 @pytest.mark.parametrize("name", ["mcmc", "smc", "gpsabc"])
 def test_their_simulations_have_a_limit_and_are_kept(name, tmp_path):
-    path, begin = tmp_path / "runs.sqlite", time.monotonic()
+    path = tmp_path / "runs.sqlite"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lfi.PosteriorWarning)
         method = lfi.GPSABC(n_samples=300) if name == "gpsabc" else name
-        infer = partial(lfi.infer, sleepy, PRIOR, [1.0], 60, method=method, store=path, timeout=0.2)
+        infer = partial(lfi.infer, sleepy, PRIOR, [1.0], 60, method=method, store=path, timeout=LIMIT)
         posterior = infer()
         again = infer() if name == "smc" else posterior
-    assert time.monotonic() - begin < 50
-    assert set(posterior.simulations.failures) == {"took longer than 0.2 s"}
+    assert set(posterior.simulations.failures) == {TOO_LONG}
     with lfi.SimulationStore(path) as store:
         kept = store.simulations("method")
         pilot = len(store.simulations(0))
@@ -322,7 +322,7 @@ def test_their_simulations_have_a_limit_and_are_kept(name, tmp_path):
 
 def test_a_limit_that_is_not_reached_changes_nothing():
     without, limited = (
-        lfi.infer(gaussian, PRIOR, [1.0], 60, method="smc", timeout=timeout).simulations for timeout in (None, 20.0)
+        lfi.infer(gaussian, PRIOR, [1.0], 60, method="smc", timeout=timeout).simulations for timeout in (None, 600.0)
     )
     np.testing.assert_array_equal(without.x, limited.x)
 
@@ -373,12 +373,12 @@ def test_another_observation_gets_rounds_of_its_own(tmp_path):
     counted, calls = counting(gaussian)
     near = lfi.infer(counted, PRIOR, [1.0], 100, 3, store=path)
     assert len(calls) == 100
-    with pytest.warns(lfi.SimulationWarning, match="proposed for another observation"):
+    with warned(StoreWarning, argument="observed"):
         far = lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
     assert len(calls) == 160
     np.testing.assert_array_equal(near.simulations.x[:40], far.simulations.x[:40])
     assert np.median(far.simulations.theta[40:]) == pytest.approx(exact(-4.0)[0], abs=0.5)
-    with pytest.warns(lfi.SimulationWarning, match="proposed for another observation"):
+    with warned(StoreWarning, argument="observed"):
         again = lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
     np.testing.assert_array_equal(again.simulations.x, far.simulations.x)
     same = lfi.infer(counted, PRIOR, 1.0, 100, 3, store=path)
@@ -399,7 +399,7 @@ def test_an_observation_is_the_same_in_whatever_order_its_values_are_named(tmp_p
     assert len(calls) == 100
     for other in found[1:]:
         np.testing.assert_array_equal(other.samples, found[0].samples)
-    with pytest.warns(lfi.SimulationWarning, match="proposed for another observation"):
+    with warned(StoreWarning, argument="observed"):
         lfi.infer(counted, PRIOR, {"early": 1.5, "late": 1.0}, 100, 3, store=tmp_path / "runs.sqlite")
 
 
@@ -423,7 +423,7 @@ def test_another_summarize_reaches_what_is_stored(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lfi.PosteriorWarning)
         lfi.infer(counted, PRIOR, np.ones(20), 60, 2, store=path, summarize=np.mean)
-        with pytest.warns(lfi.SimulationWarning, match="60 simulations with raw data were computed again"):
+        with warned(StoreWarning, argument="summarize", n_recomputed=60):
             posterior = lfi.infer(counted, PRIOR, np.ones(20), 60, 2, store=path, summarize=np.max)
     assert len(calls) == 60
     sims = posterior.simulations

@@ -1,6 +1,7 @@
 """Model files: what goes in comes out bit for bit; what is damaged or foreign is refused with a reason."""
 
 import dataclasses
+import errno
 import json
 import math
 import pickle
@@ -13,11 +14,13 @@ import hypothesis.extra.numpy as array_strategies
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from expected import raised, refused, warned
 from hypothesis import given
 from sklearn.exceptions import NotFittedError
 from stub_models import Stub, rewrite, stub
 
-from decond import features, kernels
+from decond import __version__, features, kernels
+from decond.errors import ArgumentTypeError
 from decond.io import ModelFileError, VersionWarning, load, registry, save
 from decond.io.tree import Decoder, Encoder
 from decond.parameters import Parametrized, parameter, same
@@ -150,7 +153,7 @@ def test_the_same_model_gives_the_same_bytes_and_a_readable_header(model, tmp_pa
 
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(model):
     before = model.read_bytes()
-    with pytest.raises(TypeError, match=r"Stub\.deep\[1\] is a set, which cannot be saved"):
+    with refused("Stub.deep[1]", ArgumentTypeError):
         save(stub({"deep": [1, {1}]}), model)
     assert model.read_bytes() == before
     assert list(model.parent.iterdir()) == [model]
@@ -160,10 +163,11 @@ def test_a_disk_that_takes_no_more_leaves_the_old_file_and_nothing_else(model):
     before, limits = model.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError) as caught:  # noqa: PT011 - its number says which
             save(stub(np.zeros(10_000)), model)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
     assert model.read_bytes() == before
     assert list(model.parent.iterdir()) == [model]
 
@@ -189,28 +193,31 @@ class MyRBF(kernels.RBF):
     """A subclass would lose its own code in the file."""
 
 
-@pytest.mark.parametrize("kernel", [Mine(), 2.0 * Mine() + kernels.RBF(), MyRBF(1.0)])
-def test_kernels_of_users_are_refused_with_a_remedy(kernel, tmp_path):
-    with pytest.raises(TypeError, match=r"Stub\.kernel.* is a M\w+, a class of your own.*Compose the kernel"):
+@pytest.mark.parametrize(
+    ("kernel", "place"),
+    [
+        (Mine(), "Stub.kernel"),
+        (2.0 * Mine() + kernels.RBF(), "Stub.kernel.parts[0].kernel"),
+        (MyRBF(1.0), "Stub.kernel"),
+    ],
+)
+def test_kernels_of_users_are_refused(kernel, place, tmp_path):
+    with refused(place, ArgumentTypeError):
         save(stub([], kernel=kernel), tmp_path / "m")
 
 
-def test_what_cannot_be_saved_says_so(tmp_path):
-    with pytest.raises(TypeError, match=r"ndarray cannot be saved; save takes a fitted estimator of decond"):
-        save(np.ones(3), tmp_path / "m")
-    with pytest.raises(TypeError, match=r"SubStub cannot be saved.*not a subclass"):
-        save(type("SubStub", (Stub,), {})(), tmp_path / "m")
-    with pytest.raises(TypeError, match=r"Stub.scale is a Generator, which cannot be saved"):
-        save(stub([], scale=np.random.default_rng()), tmp_path / "m")
-    with pytest.raises(TypeError, match=r"Stub.scale is an array of complex128"):
-        save(stub([], scale=np.ones(1, complex)), tmp_path / "m")
-    with pytest.raises(TypeError, match=r"Stub.scale is an array of \[\('a'"):
-        save(stub([], scale=np.ones(1, [("a", "f8")])), tmp_path / "m")
+def test_what_cannot_be_saved_is_refused(tmp_path):
+    for other in (np.ones(3), type("SubStub", (Stub,), {})()):
+        with refused("estimator", ArgumentTypeError):
+            save(other, tmp_path / "m")
+    for value in (np.random.default_rng(), np.ones(1, complex), np.ones(1, [("a", "f8")])):
+        with refused("Stub.scale", ArgumentTypeError):
+            save(stub([], scale=value), tmp_path / "m")
     with pytest.raises(NotFittedError):
         save(Stub(), tmp_path / "m")
-    with pytest.raises(IsADirectoryError, match=r"is a folder\. Give the name of a file"):
+    with pytest.raises(IsADirectoryError):
         save(stub([]), tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist\. Make it first"):
+    with pytest.raises(FileNotFoundError):
         save(stub([]), tmp_path / "nowhere" / "m")
     assert list(tmp_path.iterdir()) == []
 
@@ -219,13 +226,12 @@ def test_what_cannot_be_saved_says_so(tmp_path):
 
 
 def test_no_file_a_folder_and_an_empty_file(tmp_path):
-    message = r"there is no file .*m, nor any other model in its folder\. Give the file that"
-    with pytest.raises(FileNotFoundError, match=message):
+    with pytest.raises(FileNotFoundError):
         load(tmp_path / "m")
-    with pytest.raises(ModelFileError, match=r"is a folder"):
+    with raised(ModelFileError, path=tmp_path, entry=None):
         load(tmp_path)
     (tmp_path / "empty").touch()
-    with pytest.raises(ModelFileError, match=r"empty is not a decond model, or it is damaged or cut short"):
+    with raised(ModelFileError, path=tmp_path / "empty", entry=None):
         load(tmp_path / "empty")
 
 
@@ -233,13 +239,13 @@ def test_a_file_cut_anywhere_is_refused(model):
     whole = model.read_bytes()
     for length in [len(whole) // 2, *range(0, len(whole), 7), len(whole) - 1]:
         model.write_bytes(whole[:length])
-        with pytest.raises(ModelFileError, match=r"cut short|not a decond model"):
+        with raised(ModelFileError, path=model):
             load(model)
 
 
 def test_a_file_with_any_byte_changed_is_read_right_or_refused(model):
     """Bits that carry meaning are under a checksum; the rest (dates, permissions) may change."""
-    whole, refused = model.read_bytes(), 0
+    whole, n_refused = model.read_bytes(), 0
     for position in range(0, len(whole), 3):
         changed = bytearray(whole)
         changed[position] ^= 0x11
@@ -247,31 +253,31 @@ def test_a_file_with_any_byte_changed_is_read_right_or_refused(model):
         try:
             np.testing.assert_array_equal(load(model).state_["weights"], np.arange(12.0).reshape(4, 3))
         except ModelFileError:
-            refused += 1
-    assert refused > len(whole) / 6
+            n_refused += 1
+    assert n_refused > len(whole) / 6
 
 
 # ---- files of another version, or of something else ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("version", "remedy"),
-    [(2, "Update decond"), (0, "with the decond that wrote it"), ("1", "wrote"), (True, "wrote")],
-)
-def test_another_format_version_is_refused(model, version, remedy):
+@pytest.mark.parametrize("version", [2, 0, "1", True])
+def test_another_format_version_is_refused(model, version):
     rewrite(model, lambda header: header.update(format_version=version, versions={"decond": "9.3.1"}))
-    with pytest.raises(ModelFileError, match=rf"format version {version!r}, written by decond 9\.3\.1.*{remedy}"):
+    with raised(ModelFileError, path=model, format_version=version, written_by="9.3.1") as caught:
         load(model)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.path, copy.format_version, copy.written_by) == (model, version, "9.3.1")
 
 
 def test_another_minor_version_of_decond_warns_and_a_patch_does_not(model):
-    from decond import __version__
-
     rewrite(model, lambda header: header["versions"].update(decond="0.999.0"))
-    with pytest.warns(VersionWarning, match=r"written by decond 0\.999\.0 and is read by decond .*last digits"):
+    with warned(VersionWarning, path=model, written_by="0.999.0", read_by=__version__):
+        load(model)
+    rewrite(model, lambda header: header.pop("versions"))
+    with warned(VersionWarning, path=model, written_by=None):
         load(model)
     patch = ".".join(__version__.split(".")[:2]) + ".999"
-    rewrite(model, lambda header: header["versions"].update(decond=patch))
+    rewrite(model, lambda header: header.update(versions={"decond": patch}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(model)
@@ -287,14 +293,14 @@ FOREIGN = {
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN.keys())
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "m").write_bytes(content)
-    with pytest.raises(ModelFileError, match=r"m is not a decond model"):
+    with raised(ModelFileError, path=tmp_path / "m", entry=None):
         load(tmp_path / "m")
 
 
 def test_zips_of_something_else_are_refused(model, tmp_path):
     np.savez(tmp_path / "arrays.npz", a=np.ones(3))
-    with pytest.raises(ModelFileError, match=r"made by something else: it is a zip without header\.json"):
+    with raised(ModelFileError, path=tmp_path / "arrays.npz", entry=None):
         load(tmp_path / "arrays.npz")
     rewrite(model, lambda header: header.update(format="other model"))
-    with pytest.raises(ModelFileError, match=r"made by something else: its header does not say 'decond model'"):
+    with raised(ModelFileError, path=model, entry=None):
         load(model)

@@ -1,14 +1,16 @@
 """Diagnostics of posteriors: a right one passes, and each kind of wrong one is called by its name."""
 
+import functools
 import io
-import re
 
 import numpy as np
 import pytest
+from expected import refused, warned
 from scipy import stats
 
+from decond.errors import ArgumentTypeError
 from decond.kernels import RBF
-from decond.lfi import K2ABC, Method, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi import K2ABC, Method, Posterior, Prior, Simulations
 from decond.lfi.diagnostics import (
     Calibration,
     c2st,
@@ -23,6 +25,7 @@ from decond.lfi.diagnostics import (
 from decond.lfi.diagnostics.predictive import share_as_remote
 from decond.lfi.diagnostics.trials import Plan, from_prior, rank_among, ranked_score, run_trials
 from decond.lfi.diagnostics.uniformity import UniformityTest, chi_square, rank_counts
+from decond.lfi.exceptions import ExtrapolationWarning
 
 NOISE = 0.5
 
@@ -86,13 +89,22 @@ def calibration_of(method, d=2, **options):
     return simulation_based_calibration(method, sims, prior, **options)
 
 
+@functools.cache
+def calibration_of_conjugate(d=2, **wrong):
+    return calibration_of(Conjugate(**wrong), d)
+
+
+def are_sentences(texts):
+    return bool(texts) and all(text[0] == text[0].upper() and text.endswith(".") for text in texts)
+
+
 # ---- calibration ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("density", [True, False])
 @pytest.mark.parametrize("d", [1, 3])
 def test_the_exact_posterior_passes(d, density):
-    result = calibration_of(Conjugate(density=density), d)
+    result = calibration_of_conjugate(d, density=density)
     assert result.passed
     assert result.verdict == "fine"
     assert result.coverage.passed
@@ -104,7 +116,7 @@ def test_the_exact_posterior_passes(d, density):
     for share in result.coverage.at(0.9).values():
         assert 0.85 <= share <= 0.95
     assert result.n == 200
-    assert "90 % intervals hold" in result.sentences[0]
+    assert are_sentences(result.sentences)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +130,7 @@ def test_the_exact_posterior_passes(d, density):
     ],
 )
 def test_a_wrong_posterior_is_called_by_its_name(wrong, verdict):
-    result = calibration_of(Conjugate(**wrong))
+    result = calibration_of_conjugate(**wrong)
     assert not result.passed
     assert result.verdict == verdict
     assert max(result.p_values.values()) < 0.001
@@ -126,34 +138,36 @@ def test_a_wrong_posterior_is_called_by_its_name(wrong, verdict):
 
 
 def test_the_numbers_behind_a_verdict_are_those_of_the_error():
-    narrow = calibration_of(Conjugate(factor=0.6)).frame()
+    narrow = calibration_of_conjugate(factor=0.6).frame()
     np.testing.assert_allclose(narrow["spread"].dropna(), 1.0 / 0.6, rtol=0.12)
     exact = 2.0 * stats.norm.cdf(0.6 * stats.norm.ppf(0.95)) - 1.0
     np.testing.assert_allclose(narrow["inside 90 %"][:2], exact, atol=0.1)
-    shifted = calibration_of(Conjugate(shift=0.7))
+    shifted = calibration_of_conjugate(shift=0.7)
     np.testing.assert_allclose(list(shifted.bias.values()), -0.7, atol=0.2)
-    assert "theta_1 and theta_2 is too high, by" in " ".join(shifted.sentences)
+    assert "too high" in " ".join(shifted.sentences)
 
 
-@pytest.mark.parametrize("density", [True, False])
-def test_regions_of_all_parameters_hold_what_theory_says(density):
-    narrow = calibration_of(Conjugate(factor=0.6, density=density))
+@pytest.mark.parametrize("options", [{}, {"density": False}])
+def test_regions_of_all_parameters_hold_what_theory_says(options):
+    narrow = calibration_of_conjugate(factor=0.6, **options)
     exact = stats.chi2.cdf(0.6**2 * stats.chi2.ppf(0.9, 2), 2)
     assert narrow.coverage.at(0.9)[narrow.joint] == pytest.approx(exact, abs=0.1)
-    assert re.search("too small: those of [78]0 % hold [34]. %", narrow.sentences[-1])  # in theory 35 and 44 %
+    level, inside = narrow.worst_region  # in theory 0.7 and 0.8 are equally far off, by 0.35
+    assert level == pytest.approx(0.75, abs=0.06)
+    assert inside == pytest.approx(stats.chi2.cdf(0.6**2 * stats.chi2.ppf(level, 2), 2), abs=0.1)
 
 
 @pytest.mark.parametrize(
-    ("depth", "verdict", "said"),
+    ("depth", "verdict", "worst"),
     [
-        (lambda u: u**0.25, "over-confident", "are too small: those of 60 % hold 13 %"),
-        (lambda u: 0.9 * u**2.0, "under-confident", "are too large: those of 30 % hold 58 %"),
+        (lambda u: u**0.25, "over-confident", (0.6, 0.13)),
+        (lambda u: 0.9 * u**2.0, "under-confident", (0.3, 0.58)),
         # Middle regions hold too much, and those of 90 % a little less than they say.
-        (lambda u: np.where(u < 0.72, u**2.0, u + 0.06), "under-confident", "are too large: those of 20 % hold 45 %"),
-        (lambda u: 0.31 + 0.44 * u, "not calibrated", "are of the wrong size: those of 30 % hold 0 %"),
+        (lambda u: np.where(u < 0.72, u**2.0, u + 0.06), "under-confident", (0.2, 0.45)),
+        (lambda u: 0.31 + 0.44 * u, "not calibrated", (0.3, 0.0)),
     ],
 )
-def test_the_sentence_on_regions_names_the_level_with_the_largest_gap(depth, verdict, said):
+def test_the_worst_region_has_the_largest_gap_in_the_direction_of_the_verdict(depth, verdict, worst):
     """Regions of level a hold the truth if its depth, uniform for a right posterior, is at most a."""
     n, n_draws = 400, 9999
     even = (np.arange(n) + 0.5) / n
@@ -161,7 +175,8 @@ def test_the_sentence_on_regions_names_the_level_with_the_largest_gap(depth, ver
     alone = np.column_stack([even, even[::-1]]) * n_draws  # each parameter by itself is right
     found = Calibration(("a", "b"), alone.round(), n_draws, np.zeros((n, 2)), np.arange(n), ranks, "ellipsoids")
     assert found.verdict == verdict
-    assert found.sentences[-1] == f"Ellipsoids of all parameters {said} (p < 0.001)."
+    assert found.worst_region == pytest.approx(worst, abs=0.005)
+    assert are_sentences(found.sentences)
 
 
 def test_false_alarms_are_as_rare_as_promised():
@@ -223,18 +238,19 @@ def test_simulations_from_rounds_need_others_to_be_judged_by():
     prior, sims = problem(2, 600)
     near = np.abs(sims.theta[:, 1]) < 0.5
     rounds = Simulations(sims.theta[near], sims.x[near])
-    with pytest.raises(ValueError, match=r"not draws of the prior: theta_2 differs.*test=lfi.simulate"):
+    with refused("sims"):
         simulation_based_calibration(Conjugate(), rounds, prior)
     _, test = problem(2, 150, seed=9)
     assert simulation_based_calibration(Conjugate(), rounds, prior, test=test).n == 150
-    with pytest.raises(ValueError, match="600 of 600 rows of test are among sims too"):
+    with refused("test"):
         simulation_based_calibration(Conjugate(), sims, prior, test=sims)
 
 
 def test_a_proposal_with_the_prior_marginals_is_still_noticed():
     prior = Prior({name: stats.norm(0, 1) for name in "ab"})
     a = prior.sample(1000)[:, :1]
-    assert "the prior's density differs" in from_prior(Simulations(np.hstack([a, a]), a), prior)
+    assert from_prior(Simulations(np.hstack([a, a]), a), prior)
+    assert not from_prior(Simulations(prior.sample(1000), a), prior)
 
 
 def test_time_is_bounded():
@@ -246,7 +262,7 @@ def test_time_is_bounded():
     assert seen == [(1, 200)]
     assert result.n == 1
     assert result.verdict == "too few trials"
-    assert "Only 1 posteriors" in result.sentences[0]
+    assert are_sentences(result.sentences)
 
 
 def test_ties_fall_either_way_by_chance():
@@ -281,36 +297,29 @@ def test_bins_of_ranks_have_the_probabilities_that_are_claimed():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"n": 0}, "n is 0"),
-        ({"folds": 1}, "folds is 1"),
-        ({"n_draws": 2.5}, "n_draws is 2.5"),
-        ({"seconds": -1.0}, "seconds is -1.0"),
-        ({"seed": "x"}, "seed is 'x'"),
-    ],
+    ("argument", "value"), [("n", 0), ("folds", 1), ("n_draws", 2.5), ("seconds", -1.0), ("seed", "x")]
 )
-def test_wrong_numbers_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        calibration_of(Conjugate(), **options)
+def test_wrong_numbers_are_refused(argument, value):
+    with refused(argument):
+        calibration_of(Conjugate(), **{argument: value})
 
 
 def test_wrong_objects_are_refused():
     prior, sims = problem(2, 50)
-    with pytest.raises(TypeError, match=r"method is str; give an lfi\.Method"):
+    with refused("method", ArgumentTypeError):
         simulation_based_calibration("rejection", sims, prior)
-    with pytest.raises(TypeError, match="method is the class Conjugate"):
+    with refused("method", ArgumentTypeError):
         diagnose(Conjugate, sims, prior, [0.0, 0.0])
-    with pytest.raises(TypeError, match=r"sims is ndarray; give an lfi\.Simulations"):
+    with refused("sims", ArgumentTypeError):
         simulation_based_calibration(Conjugate(), sims.x, prior)
-    with pytest.raises(TypeError, match=r"test is ndarray; give lfi\.Simulations"):
+    with refused("test", ArgumentTypeError):
         simulation_based_calibration(Conjugate(), sims, prior, test=sims.x)
-    with pytest.raises(ValueError, match="test has 1 parameter"):
+    with refused("test"):
         simulation_based_calibration(Conjugate(), sims, prior, test=problem(1, 50)[1])
     nothing = Simulations(sims.theta, np.full_like(sims.x, np.nan))
-    with pytest.raises(ValueError, match="none of the 50 simulations in test is valid"):
+    with refused("test"):
         simulation_based_calibration(Conjugate(), sims, prior, test=nothing)
-    with pytest.raises(ValueError, match="levels is"):
+    with refused("levels"):
         expected_coverage(simulation_based_calibration(Conjugate(), sims, prior, n=20), [0.9, 0.5])
 
 
@@ -325,7 +334,7 @@ def test_half_of_the_simulations_tell_whether_they_are_enough():
     learning = enough_simulations(Learner(), sims, prior)
     assert learning.verdict == "too few simulations"
     assert learning.ratio > 1.1
-    assert "more of them would help" in learning.sentences[0]
+    assert are_sentences(exact.sentences + learning.sentences)
 
 
 def test_trials_of_a_calibration_are_not_made_twice():
@@ -344,7 +353,8 @@ def test_a_handful_of_trials_tells_nothing():
     prior, sims = problem(1, 300)
     result = enough_simulations(Learner(), sims, prior, n=5)
     assert result.passed
-    assert "too few trials to tell" in result.sentences[0]
+    assert result.unclear
+    assert are_sentences(result.sentences)
 
 
 def test_the_score_is_that_of_a_normal_distribution():
@@ -371,7 +381,7 @@ def test_an_observation_that_the_posterior_does_not_predict_is_named():
     posterior = Conjugate(shift=8.0).fit(sims, prior).posterior([0.4, -0.2])
     check = posterior_predictive_check(posterior, simulator, [0.4, -0.2], names=["height", "weight"])
     assert check.verdict == "observation unlike the predictions"
-    assert "height (1 %)" in " ".join(check.sentences)
+    assert "height" in " ".join(check.sentences)
 
 
 def test_an_odd_combination_of_ordinary_values_is_seen():
@@ -401,22 +411,22 @@ def test_failed_predictions_are_counted_and_constant_summaries_do_no_harm():
     assert check.passed
     assert check.tail_shares[0] == 1.0
     assert check.n_failed == 5
-    assert "5 of 50 predictive simulations failed." in check.sentences
+    assert are_sentences(check.sentences)
     other = posterior_predictive_check(None, Simulations(np.zeros((50, 1)), x), [2.0, 0.1])
     assert other.distance_share == pytest.approx(1.0 / 46.0)
 
 
 def test_wrong_predictive_input_is_refused():
     sims = Simulations(np.zeros((3, 1)), [[0.0], [np.nan], [np.nan]])
-    with pytest.raises(TypeError, match="simulator is str"):
+    with refused("simulator", ArgumentTypeError):
         posterior_predictive_check(None, "run", [0.0])
-    with pytest.raises(ValueError, match=r"observed has 2 value\(s\) but each simulation has 1"):
+    with refused("observed"):
         posterior_predictive_check(None, sims, [0.0, 1.0])
-    with pytest.raises(ValueError, match="only 1 of 3 predictive simulations are valid"):
+    with refused("simulator"):
         posterior_predictive_check(None, sims, [0.0])
-    with pytest.raises(ValueError, match="level is 2"):
+    with refused("level"):
         posterior_predictive_check(None, sims, [0.0], level=2)
-    with pytest.raises(ValueError, match="names has 2 entries"):
+    with refused("names"):
         posterior_predictive_check(None, problem(1, 20)[1], [0.0], names=["a", "b"])
 
 
@@ -432,10 +442,10 @@ def test_remoteness_is_a_share_of_simulations():
 
 def test_a_classifier_cannot_tell_equal_samples_apart_but_can_tell_others():
     rng = np.random.default_rng(0)
-    reference = rng.standard_normal((200, 2))
-    assert c2st(rng.standard_normal((200, 2)), reference) == pytest.approx(0.5, abs=0.08)
-    far = 1e6 + 1e-3 * reference  # standardised by the reference, so units do not matter
-    assert c2st(1e6 + 1e-3 * (rng.standard_normal((200, 2)) + 3.0), far) > 0.9
+    reference = rng.standard_normal((150, 2))
+    assert c2st(rng.standard_normal((150, 2)), reference) == pytest.approx(0.5, abs=0.08)
+    far = 1e6 + 1e-3 * reference  # standardized by the reference, so units do not matter
+    assert c2st(1e6 + 1e-3 * (rng.standard_normal((150, 2)) + 3.0), far) > 0.9
 
 
 def test_the_discrepancy_of_two_normal_distributions_has_a_closed_form():
@@ -455,13 +465,15 @@ def test_total_variation_of_two_normal_densities():
 
 
 def test_wrong_distances_are_refused():
-    with pytest.raises(ValueError, match=r"samples has 1 column\(s\) but reference has 2"):
+    with refused("samples"):
         mmd(np.zeros((5, 1)), np.zeros((5, 2)))
-    with pytest.raises(ValueError, match="give at least 5"):
+    with refused("samples"):
         c2st(np.zeros((4, 1)), np.zeros((9, 1)))
-    with pytest.raises(ValueError, match="rise"):
+    with refused("reference"):
+        c2st(np.zeros((9, 1)), np.zeros((4, 1)))
+    with refused("grid"):
         total_variation([1.0, 1.0], [1.0, 1.0], [1.0, 0.0])
-    with pytest.raises(ValueError, match=r"density has shape \(2, 1\)"):
+    with refused("density"):
         total_variation([[1.0], [1.0]], [1.0, 1.0], [0.0, 1.0])
 
 
@@ -473,7 +485,8 @@ def test_one_call_makes_a_page_and_a_verdict(tmp_path):
     report = diagnose(Conjugate(), sims, prior, [0.4, -0.2], simulator, truth=[0.3, -0.1])
     assert report.verdict == "fine"
     assert report.findings == []
-    assert str(report).startswith("fine\n- Of 200 simulated truths")
+    assert str(report).splitlines() == ["fine", *(f"- {sentence}" for sentence in report.sentences)]
+    assert are_sentences(report.sentences)
     path = report.save(tmp_path / "pages" / "page.png")
     assert path.read_bytes()[:4] == b"\x89PNG"
     display = report.plot()
@@ -484,12 +497,12 @@ def test_one_call_makes_a_page_and_a_verdict(tmp_path):
 
 def test_everything_that_is_wrong_is_said():
     prior, sims = problem(1)
-    with pytest.warns(PosteriorWarning, match="outside what was simulated"):
+    with warned(ExtrapolationWarning, summary=0):
         report = diagnose(Conjugate(factor=0.4, effective=3.0), sims, prior, [7.0], simulator)
     assert report.findings[:3] == ["observation outside the simulations", "too few simulations", "over-confident"]
-    said = " ".join(report.sentences)
-    for words in ("None of the simulations", "rests on 3 effective", "too narrow", "The observation lies outside"):
-        assert words in said
+    assert are_sentences(report.sentences)
+    assert len(report.sentences) > len(report.findings)
+    assert report.sentences[-1][1:] == report.posterior.notes[-1][1:]
 
 
 def test_simulations_from_rounds_are_judged_by_fresh_ones_or_not_at_all():
@@ -499,7 +512,7 @@ def test_simulations_from_rounds_are_judged_by_fresh_ones_or_not_at_all():
     blind = diagnose(Conjugate(), rounds, prior, [0.1])
     assert blind.verdict == "fine as far as checked"
     assert blind.calibration is None
-    assert "Calibration was not judged" in blind.sentences[0]
+    assert are_sentences(blind.sentences)
     blind.plot().figure_.savefig(io.BytesIO())
     fresh = diagnose(Conjugate(), rounds, prior, [0.1], simulator, n=60)
     assert fresh.calibration.n == 60
@@ -516,7 +529,7 @@ def test_a_method_that_takes_raw_data_is_judged_by_raw_data():
     report = diagnose(K2ABC(), sims, prior, observed, n=20, summarize=np.mean)
     assert report.calibration.n == 20
     assert report.predictive.observed == pytest.approx(observed.mean())
-    with pytest.raises(ValueError, match="Give summarize="):
+    with refused("summarize"):
         diagnose(K2ABC(), sims, prior, observed, n=20)
 
 

@@ -1,12 +1,23 @@
 """Prior, simulations, posterior, validity, learned summaries, and what every method checks at its door."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from expected import refused, warned
 from scipy import stats
 
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi import SMCABC, Method, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi.exceptions import (
+    ExtrapolationWarning,
+    FailedSimulationsWarning,
+    FewSimulationsWarning,
+    PriorFileError,
+    RepeatedSimulationsWarning,
+    TimeLimitWarning,
+)
 from decond.lfi.inference import METHODS, method_named, round_sizes
 from decond.lfi.posterior import reflected_density
 from decond.lfi.prior_file import read_prior
@@ -72,25 +83,29 @@ class TestPrior:
         assert prior.log_density([[-0.1, 0.0]]) == -np.inf
 
     @pytest.mark.parametrize(
-        ("make", "words"),
+        ("make", "argument", "error"),
         [
-            (lambda: Prior({}), "no parameters"),
-            (lambda: Prior({"k": stats.poisson(3)}), "discrete"),
-            (lambda: Prior({"k": 3.0}), "frozen scipy.stats distribution"),
-            (lambda: Prior({"k": stats.gamma}), "freeze it"),
-            (lambda: Prior({"k": stats.norm(0, -1)}), "check their signs"),
-            (lambda: Prior(stats.dirichlet([1.0, 2.0, 3.0])), "no density for rows"),
-            (lambda: Prior({"k": stats.norm([0, 1])}), "one distribution for each"),
-            (lambda: Prior(3.0), "mapping from names"),
-            (lambda: Prior({"k": stats.norm()}, names=["k"]), "Leave them out"),
-            (lambda: Prior(stats.multivariate_normal([0, 0]), names=["a"]), "2 dimension"),
-            (lambda: Prior(stats.multivariate_normal([0, 0]), support=(1, 0)), "low bound"),
-            (lambda: Prior({"k": stats.norm()}).log_density([[1.0, 2.0]]), "1 parameter"),
-            (lambda: Prior({"k": stats.norm()}).sample(5, seed=-1), "seed"),
+            (lambda: Prior({}), "distributions", ArgumentError),
+            (lambda: Prior({"k": stats.poisson(3)}), "distributions['k']", ArgumentTypeError),
+            (lambda: Prior({"k": 3.0}), "distributions['k']", ArgumentTypeError),
+            (lambda: Prior({"k": stats.gamma}), "distributions['k']", ArgumentTypeError),
+            (lambda: Prior({"k": stats.norm(0, -1)}), "distributions['k']", ArgumentError),
+            (lambda: Prior(stats.dirichlet([1.0, 2.0, 3.0])), "distributions", ArgumentTypeError),
+            (lambda: Prior({"k": stats.norm([0, 1])}), "distributions['k']", ArgumentError),
+            (lambda: Prior({3: stats.norm()}), "distributions", ArgumentTypeError),
+            (lambda: Prior(3.0), "distributions", ArgumentTypeError),
+            (lambda: Prior({"k": stats.norm()}, names=["k"]), "names", ArgumentError),
+            (lambda: Prior({"k": stats.norm()}, support=(0, 1)), "support", ArgumentError),
+            (lambda: Prior(stats.multivariate_normal([0, 0]), names=["a"]), "names", ArgumentError),
+            (lambda: Prior(stats.multivariate_normal([0, 0]), names=["a", "a"]), "names", ArgumentError),
+            (lambda: Prior(stats.multivariate_normal([0, 0]), support=(1, 0)), "support", ArgumentError),
+            (lambda: Prior(stats.norm(0, 1), support=(90, 91)), "support", ArgumentError),
+            (lambda: Prior({"k": stats.norm()}).log_density([[1.0, 2.0]]), "theta", ArgumentError),
+            (lambda: Prior({"k": stats.norm()}).sample(5, seed=-1), "seed", ArgumentError),
         ],
     )
-    def test_wrong_input(self, make, words):
-        with pytest.raises((TypeError, ValueError), match=words):
+    def test_wrong_input(self, make, argument, error):
+        with refused(argument, error):
             make()
 
     def test_a_joint_prior_that_is_cut_integrates_to_one(self):
@@ -114,49 +129,49 @@ class TestPriorFile:
         assert prior.log_density([[0.0, 1.0]])[0] == pytest.approx(-np.log(7) + stats.gamma(2, scale=0.5).logpdf(1.0))
 
     @pytest.mark.parametrize(
-        ("text", "words"),
+        ("text", "keys", "suggestion"),
         [
-            ("[a", "not valid TOML"),
-            ("a = 3", "no distribution"),
-            ('[a]\ndistribution = "poisson"\nmu = 3', "continuous"),
-            ('[a]\ndistribution = "os"', "continuous"),
-            ('[a]\ndistribution = "uniform"\nlow = 2\nhigh = 1', "low below high"),
-            ('[a]\ndistribution = "unifrom"', r"'unifrom', .* scipy\.stats; did you mean 'uniform'\? Examples: norm"),
-            ('[a]\ndistribution = "exponential"', "did you mean 'expon'"),
-            ('[a]\ndistribution = "invgama"', "did you mean 'invgamma'"),
-            (
-                '[a]\ndistribution = "gamma"\nscale = 3',
-                r"'a' lacks 'a', without which there is no gamma\. gamma takes a, loc and scale\.$",
-            ),
-            ('[a]\ndistribution = "beta"', "lacks 'a' and 'b', .* beta takes a, b, loc and scale"),
-            (
-                '[a]\ndistribution = "loguniform"',
-                "lacks 'low' and 'high'.* takes low and high, or a, b, loc and scale",
-            ),
-            ('[a]\ndistribution = "loguniform"\na = 1', "lacks 'b',"),
-            (
-                '[a]\ndistribution = "uniform"\nlow = 0\nhigth = 1',
-                r"'a' has 'higth', which uniform does not take; did you mean 'high'\? uniform takes low and high, or",
-            ),
-            ('[a]\ndistribution = "uniform"\nlow = 0', "give low and high"),
-            ('[a]\ndistribution = "uniform"\nlow = 0\nloc = 1', "give low and high"),
-            ('[a]\ndistribution = "norm"\nmean = 1', r"'mean', which norm does not take\. norm takes loc and scale"),
-            ('[a]\ndistribution = "norm"\nscale = "wide"', "a number is needed"),
-            ('[a]\ndistribution = "norm"\nscale = -1', "check the signs"),
-            ("", "no parameters"),
+            ("rate = 3", ("distribution",), None),
+            ('[rate]\ndistribution = "poisson"\nmu = 3', ("distribution",), None),
+            ('[rate]\ndistribution = "os"', ("distribution",), None),
+            ('[rate]\ndistribution = "unifrom"', ("distribution",), "uniform"),
+            ('[rate]\ndistribution = "exponential"', ("distribution",), "expon"),
+            ('[rate]\ndistribution = "invgama"', ("distribution",), "invgamma"),
+            ('[rate]\ndistribution = "gamma"\nscale = 3', ("a",), None),
+            ('[rate]\ndistribution = "beta"', ("a", "b"), None),
+            ('[rate]\ndistribution = "loguniform"', ("low", "high"), None),
+            ('[rate]\ndistribution = "loguniform"\na = 1', ("b",), None),
+            ('[rate]\ndistribution = "uniform"\nlow = 0\nhigth = 1', ("higth",), "high"),
+            ('[rate]\ndistribution = "uniform"\nlow = 2\nhigh = 1', ("low", "high"), None),
+            ('[rate]\ndistribution = "uniform"\nlow = 0', ("low", "high"), None),
+            ('[rate]\ndistribution = "uniform"\nlow = 0\nloc = 1', ("low", "high"), None),
+            ('[rate]\ndistribution = "norm"\nmean = 1', ("mean",), None),
+            ('[rate]\ndistribution = "norm"\nscale = "wide"', ("scale",), None),
+            ('[rate]\ndistribution = "norm"\nscale = -1', ("scale",), None),
         ],
     )
-    def test_says_what_is_wrong(self, tmp_path, text, words):
+    def test_wrong_tables_are_located(self, tmp_path, text, keys, suggestion):
         path = tmp_path / "prior.toml"
         path.write_text(text)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(PriorFileError) as caught:
             read_prior(path)
+        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+            assert (error.path, error.parameter, error.keys, error.suggestion) == (path, "rate", keys, suggestion)
+
+    @pytest.mark.parametrize("text", ["[a", ""])
+    def test_a_file_without_tables_is_refused(self, tmp_path, text):
+        path = tmp_path / "prior.toml"
+        path.write_text(text)
+        with pytest.raises(PriorFileError) as caught:
+            read_prior(path)
+        assert (caught.value.path, caught.value.parameter) == (path, None)
 
     def test_missing(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="TOML"):
-            read_prior(tmp_path / "none.toml")
+        for missing in (tmp_path / "none.toml", tmp_path):
+            with pytest.raises(FileNotFoundError):
+                read_prior(missing)
         (tmp_path / "prior.toml").touch()
-        with pytest.raises(FileNotFoundError, match=r"no file .*priors\.toml; did you mean 'prior\.toml'\?"):
+        with pytest.raises(FileNotFoundError, match=r"'prior\.toml'"):
             read_prior(tmp_path / "priors.toml")
 
 
@@ -170,25 +185,25 @@ class TestSimulations:
         assert sims.frame().columns.tolist() == ["theta_1", "x1", "valid", "reason"]
 
     @pytest.mark.parametrize(
-        ("arguments", "words"),
+        ("arguments", "argument"),
         [
-            (([[1.0]], [[1.0], [2.0]]), "rows"),
-            (([[1.0]], np.zeros((1, 2, 2))), "one row of summaries"),
-            (([[1.0]], [[1.0]], [1]), "True or False"),
-            (([[1.0]], [[1.0]], None, None, None, ["a", "b"]), "names has 2"),
+            (([[1.0]], [[1.0], [2.0]]), "x"),
+            (([[1.0]], np.zeros((1, 2, 2))), "x"),
+            (([[1.0]], [[1.0]], [1]), "valid"),
+            (([[1.0]], [[1.0]], None, None, None, ["a", "b"]), "names"),
         ],
     )
-    def test_wrong_input(self, arguments, words):
-        with pytest.raises(ValueError, match=words):
+    def test_wrong_input(self, arguments, argument):
+        with refused(argument):
             Simulations(*arguments)
 
     def test_other_columns_cannot_be_added(self):
-        with pytest.raises(ValueError, match="x has 1 columns here and 2 there"):
+        with refused("other"):
             Simulations([[1.0]], [[1.0]]) + Simulations([[1.0]], [[1.0, 2.0]])
 
     def test_names_and_ragged_data_sets(self):
         first = Simulations([[1.0, 2.0]], [[1.0]], names=["a", "b"])
-        with pytest.raises(ValueError, match="called a, b here and b, a there"):
+        with refused("other"):
             first + Simulations([[1.0, 2.0]], [[1.0]], names=["b", "a"])
         both = Simulations([[1.0]], [[1.0]], raw=np.ones((1, 3))) + Simulations([[1.0]], [[1.0]], raw=np.ones((1, 4)))
         assert [len(raw) for raw in both.raw] == [3, 4]
@@ -271,10 +286,18 @@ class TestPosterior:
         assert 0.03 < far.mean() < 0.08
 
     def test_notes_warn(self):
-        with pytest.warns(PosteriorWarning, match="be careful"):
-            posterior = self.posterior(notes=["be careful"])
-        assert posterior.notes == ["be careful"]
-        assert "1 note" in repr(posterior)
+        time_out = TimeLimitWarning("stopped early", "training", 7)
+        with pytest.warns(PosteriorWarning) as caught:
+            posterior = self.posterior(notes=["be careful", time_out])
+        assert [warning.message for warning in caught] == posterior.warnings
+        assert posterior.warnings[1] is time_out
+        assert posterior.notes == ["be careful", "stopped early"]
+        assert "2 note" in repr(posterior)
+
+    def test_warnings_keep_their_attributes_in_a_pickle(self):
+        warning = FewSimulationsWarning("few", effective=5.0, needed=30.0)
+        again = pickle.loads(pickle.dumps(warning))
+        assert (str(again), again.effective, again.needed) == ("few", 5.0, 30.0)
 
     def test_arviz(self):
         with warnings.catch_warnings():
@@ -284,18 +307,18 @@ class TestPosterior:
         assert data["posterior"]["b"].shape == (1, 10_000)
 
     @pytest.mark.parametrize(
-        ("ask", "words"),
+        ("ask", "argument"),
         [
-            (lambda p: p.quantile([1.5]), "between 0 and 1"),
-            (lambda p: p.interval(95), "between 0 and 1"),
-            (lambda p: p.sample(0), "at least 1"),
-            (lambda p: p.marginal_density("c", [0.0]), "choose from a, b"),
-            (lambda p: p.marginal_density(2, [0.0]), "from 0 to 1"),
-            (lambda p: p.expectation(lambda t: 1.0), "one value for each row"),
+            (lambda p: p.quantile([1.5]), "q"),
+            (lambda p: p.interval(95), "level"),
+            (lambda p: p.sample(0), "n"),
+            (lambda p: p.marginal_density("c", [0.0]), "parameter"),
+            (lambda p: p.marginal_density(2, [0.0]), "parameter"),
+            (lambda p: p.expectation(lambda t: 1.0), "function(samples)"),
         ],
     )
-    def test_wrong_questions(self, ask, words):
-        with pytest.raises(ValueError, match=words):
+    def test_wrong_questions(self, ask, argument):
+        with refused(argument):
             ask(self.posterior())
 
 
@@ -394,13 +417,15 @@ class TestMethodDoor:
         return Simulations(theta, x)
 
     def test_failures_are_told(self):
-        with pytest.warns(PosteriorWarning, match="20 of 100 simulations failed"):
+        with warned(FailedSimulationsWarning, n_failed=20, n_simulations=100):
             posterior = Nearest().fit(self.simulations(failed=20), self.prior).posterior([0.3])
         assert posterior.mean()[0] == pytest.approx(0.3, abs=0.1)
 
-    def test_an_observation_outside_is_told(self):
-        with pytest.warns(PosteriorWarning, match="outside what was simulated"):
-            Nearest().fit(self.simulations(), self.prior).posterior([3.0])
+    @pytest.mark.parametrize(("observed", "name"), [([3.0], None), ({"height": 3.0}, "height")])
+    def test_an_observation_outside_is_told(self, observed, name):
+        with warned(ExtrapolationWarning, summary=0, name=name) as caught:
+            Nearest().fit(self.simulations(), self.prior).posterior(observed)
+        assert caught[0].message.distance > 1.0
 
     def test_an_observation_inside_is_not(self):
         Nearest().fit(self.simulations(), self.prior).posterior([0.3])
@@ -414,14 +439,14 @@ class TestMethodDoor:
     def test_one_wild_simulation_does_not_hide_that_the_observation_is_outside(self):
         sims = self.simulations()
         wild = Simulations([[0.0]], [[1e4]])
-        with pytest.warns(PosteriorWarning, match="outside what was simulated"):
+        with warned(ExtrapolationWarning, summary=None):
             Nearest().fit(sims + wild, self.prior).posterior([30.0])
 
     def test_exact_repeats_count_once(self):
         sims = self.simulations()
         method = Nearest().fit(sims + sims, self.prior)
         assert len(method.theta_) == 100
-        with pytest.warns(PosteriorWarning, match="100 simulations are exact repeats"):
+        with warned(RepeatedSimulationsWarning, n_repeats=100):
             method.posterior([0.3])
 
     def test_probability_of_a_valid_simulation(self):
@@ -431,24 +456,25 @@ class TestMethodDoor:
     def test_names_in_another_order_are_refused(self):
         prior = Prior({"a": stats.norm(), "b": stats.norm()})
         sims = Simulations(prior.sample(30), np.ones((30, 1)), names=["b", "a"])
-        with pytest.raises(ValueError, match="in the prior's order"):
+        with refused("sims"):
             Nearest().fit(sims, prior)
 
     def test_wrong_input(self):
         sims = self.simulations()
-        with pytest.raises(RuntimeError, match="fit"):
-            Nearest().posterior([0.3])
-        with pytest.raises(ValueError, match="observed has 2 value"):
+        for ask in (Nearest().posterior, Nearest().probability_valid):
+            with pytest.raises(RuntimeError):
+                ask([0.3])
+        with refused("observed"):
             Nearest().fit(sims, self.prior).posterior([0.3, 0.4])
-        with pytest.raises(TypeError, match=r"lfi.Simulations"):
+        with refused("sims", ArgumentTypeError):
             Nearest().fit((sims.theta, sims.x), self.prior)
-        with pytest.raises(TypeError, match=r"lfi.Prior"):
+        with refused("prior", ArgumentTypeError):
             Nearest().fit(sims, stats.uniform(-1, 2))
-        with pytest.raises(ValueError, match="prior has 2"):
+        with refused("sims"):
             Nearest().fit(sims, Prior({"a": stats.norm(), "b": stats.norm()}))
-        with pytest.raises(ValueError, match="outside the prior's support"):
+        with refused("sims"):
             Nearest().fit(sims, Prior({"a": stats.uniform(0, 1)}))
-        with pytest.raises(ValueError, match=r"only 5 of 100 simulations are valid.*NaN"):
+        with refused("sims"):
             Nearest().fit(self.simulations(failed=95), self.prior)
-        with pytest.raises(ValueError, match="summary is 'some'"):
+        with refused("summary"):
             Nearest("some").fit(sims, self.prior)

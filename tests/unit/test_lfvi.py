@@ -5,9 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
+from expected import refused
 from scipy import optimize, stats
 
 from decond import lfi, problems
+from decond.lfi.exceptions import TimeLimitWarning
 from decond.lfi.neural import ratio as ratio_module
 from decond.lfi.neural.ratio import fit_ratio
 from decond.lfi.neural.training import train
@@ -46,7 +48,7 @@ def exact_ratio(phi, x):
 def learned_ratio(loss, proposal, n=800):
     rng = np.random.default_rng(0)
     phi = proposal(rng, n)[:, None]
-    return fit_ratio(phi, noisy(phi, rng), loss=loss, steps=1200, seed=0, seconds=60.0)
+    return fit_ratio(phi, noisy(phi, rng), loss=loss, steps=1200, seed=0, seconds=600.0)
 
 
 def test_the_log_loss_learns_the_log_ratio():
@@ -239,9 +241,8 @@ def test_draws_stay_inside_the_support_and_seeds_repeat_them():
 def test_time_that_runs_out_is_noted(simulator):
     method = lfi.LFVI(simulator, 200, batched=True, time_limit=0.0)
     posterior = quietly(method, pilot(100), PRIOR, [0.5])
-    assert any("training ran out of time after 0 steps; raise time_limit" in note for note in posterior.notes)
-    ended = any("time ran out after 0 of 100 simulations" in note for note in posterior.notes)
-    assert ended == (simulator is not None)
+    ended = [(warning.stage, warning.done) for warning in posterior.warnings if isinstance(warning, TimeLimitWarning)]
+    assert ended == [("simulation", 0)] * (simulator is not None) + [("training", 0)]
     assert np.isfinite(posterior.samples).all()
 
 
@@ -259,17 +260,15 @@ def test_each_training_has_all_the_time(monkeypatch):
 
 
 def test_what_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match="loss is 'square'; choose"):
+    with refused("loss"):
         lfi.LFVI(loss="square").fit(pilot(50), PRIOR)
-    with pytest.raises(ValueError, match="n_simulations is 50, all simulations counted, but 50 pilot"):
+    with refused("n_simulations"):
         lfi.LFVI(noisy, 50).fit(pilot(50), PRIOR)
     method = lfi.LFVI(noisy, 80, batched=True, rounds=1, steps=1)
     assert np.isfinite(quietly(method, pilot(50), PRIOR, [0.5]).samples).all()  # half of one step is one
-    with pytest.raises(ValueError, match="rounds is -1; give a whole number of rounds, or 0"):
+    with refused("rounds"):
         lfi.LFVI(rounds=-1).fit(pilot(50), PRIOR)
     monkeypatch.setitem(sys.modules, "equinox", None)  # as if it were not installed
-    with pytest.raises(ImportError) as error:
+    with pytest.raises(ModuleNotFoundError, match=r"decond\[neural\]") as error:
         lfi.LFVI()
-    assert str(error.value) == (
-        "lfi.LFVI needs equinox and optax, which are not installed. Install them with: pip install 'decond[neural]'"
-    )
+    assert error.value.name == "equinox"

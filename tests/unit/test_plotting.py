@@ -8,9 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused
 from matplotlib.figure import Figure
 
 from decond.embeddings import MeanEmbedding
+from decond.errors import ArgumentTypeError
 from decond.estimators import DirectGP, SparseGP
 from decond.kernels import RBF, Categorical
 from decond.plotting import (
@@ -80,23 +82,24 @@ def test_panels_share_one_of_the_axes_or_take_as_many_as_they_need(name):
     assert not other.has_data()
     given = Figure().subplots(1, count)
     assert list(display.plot(ax=given).axes_.ravel()) == list(given)
-    with pytest.raises(ValueError, match=f"ax holds {count - 1} axes but this .*Display has {count} panels"):
+    with refused("ax"):
         display.plot(ax=given[:-1])
-    with pytest.raises(ValueError, match="not made by subplots"):
+    with refused("ax"):
         display.plot(ax=Figure().add_axes((0.0, 0.0, 1.0, 1.0)))
 
 
 def test_pyplot_knows_new_figures_until_they_are_saved(tmp_path):
     display = SINGLE["coverage"].plot()
-    assert plt.fignum_exists(display.figure_.number)
+    number = display.figure_.number
+    assert plt.fignum_exists(number)
     assert display.save(tmp_path / "folder" / "picture.png").read_bytes()[:4] == b"\x89PNG"
-    assert not plt.get_fignums()
+    assert not plt.fignum_exists(number)
 
 
 def test_saving_leaves_figures_of_the_user_open(tmp_path):
-    _, ax = plt.subplots()
+    figure, ax = plt.subplots()
     SINGLE["coverage"].plot(ax=ax).save(tmp_path / "picture.svg")
-    assert plt.get_fignums()
+    assert plt.fignum_exists(figure.number)
 
 
 ALONE = """
@@ -223,7 +226,7 @@ def test_columns_can_be_named_and_text_is_held():
     assert len(FunctionDisplay.from_estimator(Sited(), x).axes_) == 3
     display = FunctionDisplay.from_estimator(Sited(), x, columns=["c2", 0])
     assert [ax.get_xlabel() for ax in display.axes_] == ["c2", "c0"]
-    with pytest.raises(ValueError, match="'site' cannot be drawn along"):
+    with refused("columns"):
         FunctionDisplay.from_estimator(Sited(), x, columns=["site"])
 
 
@@ -234,7 +237,7 @@ def test_arrays_and_models_without_error_bars_are_welcome():
     assert display.line_.get_label() == "mean"
     assert display.band_ is None
     assert FunctionDisplay.from_estimator(PlainPlane(), x[:, 0]).ax_.get_xlabel() == "x"
-    with pytest.raises(ValueError, match=r"x has shape \(0, 1\)"):
+    with refused("x"):
         FunctionDisplay.from_estimator(PlainPlane(), [])
 
 
@@ -254,7 +257,7 @@ def test_one_of_several_targets_is_drawn():
     gp = DirectGP(RBF(1.0), optimize=False).fit(x, np.column_stack([x, x**2]))
     display = gp.plot(x, target=1)
     np.testing.assert_allclose(display.line_.get_ydata()[-1], gp.predict([[3.0]])[0, 1])
-    with pytest.raises(ValueError, match="there are 2 target columns"):
+    with refused("target"):
         gp.plot(x)
 
 
@@ -271,24 +274,19 @@ def test_the_data_of_one_of_several_targets_are_drawn():
 
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize(
-    ("z", "message"),
-    [
-        (np.zeros(49), r"z has shape \(49,\) but x has 50 rows"),
-        (np.zeros((49, 1)), r"z has shape \(49, 1\) but x has 50 rows"),
-        (0.0, r"z has shape \(\) but x has 50 rows"),
-        (np.zeros((50, 2)), "target is None, and there are 2 target columns"),
-    ],
+    ("z", "argument"),
+    [(np.zeros(49), "z"), (np.zeros((49, 1)), "z"), (0.0, "z"), (np.zeros((50, 2)), "target")],
 )
-def test_data_that_do_not_fit_the_rows_are_refused_before_a_figure_is_made(columns, z, message):
+def test_data_that_do_not_fit_the_rows_are_refused_before_a_figure_is_made(columns, z, argument):
     before = plt.get_fignums()
-    with pytest.raises(ValueError, match=message):
+    with refused(argument):
         FunctionDisplay.from_estimator(Plane(), rows_of(columns), z)
     assert plt.get_fignums() == before
 
 
 def test_a_display_made_by_hand_checks_its_data_too():
     curve = Curve("x", np.arange(3.0), np.arange(3.0))
-    with pytest.raises(ValueError, match=r"z has shape \(2,\) but x has 3 rows"):
+    with refused("z"):
         FunctionDisplay([curve], rows=[np.arange(3.0)], z=[1.0, 2.0])
 
 
@@ -298,7 +296,7 @@ def test_a_large_table_is_thinned():
 
 
 def test_predictions_of_the_wrong_length_are_refused():
-    with pytest.raises(ValueError, match="std has 1 values but x has 2"):
+    with refused("std"):
         FunctionDisplay.from_predictions([0.0, 1.0], [1.0, 1.0], [0.1])
 
 
@@ -353,9 +351,9 @@ def test_truth_stretches_the_picture():
 
 
 def test_wrong_pairs_are_refused():
-    with pytest.raises(ValueError, match=r"samples has shape \(5, 2\)"):
+    with refused("samples"):
         PairsDisplay(np.zeros((5, 2)), ["a"])
-    with pytest.raises(ValueError, match="truth has 1 values"):
+    with refused("truth"):
         PairsDisplay(np.zeros((5, 2)), ["a", "b"], truth=[1.0])
 
 
@@ -383,7 +381,7 @@ def test_long_text_is_cut_and_does_not_squeeze_its_neighbors():
 def test_predictions_show_the_observation_also_if_it_is_far():
     display = PredictiveDisplay(draws(1), [50.0], ["x1"]).plot()
     assert display.ax_.get_xlim()[1] > 50.0
-    with pytest.raises(ValueError, match="observed 2 values"):
+    with refused("simulated"):
         PredictiveDisplay(draws(1), [50.0, 1.0], ["x1"])
 
 
@@ -404,7 +402,7 @@ def test_residuals_are_those_of_leaving_one_out():
 
 
 def test_models_that_keep_sums_have_no_residuals():
-    with pytest.raises(TypeError, match="SparseGP cannot leave one out"):
+    with refused("estimator", ArgumentTypeError):
         ResidualsDisplay.from_estimator(SparseGP())
 
 
@@ -426,7 +424,7 @@ def test_a_plane_of_points_has_markers_of_the_size_of_their_weights():
     np.testing.assert_allclose(display.weights_["positive"].get_sizes(), [120.0, 60.0])
     np.testing.assert_allclose(display.weights_["negative"].get_offsets(), [[2.0, 1.0]])
     assert display.ax_.get_ylabel() == "column 1 of the points"
-    with pytest.raises(ValueError, match="numbers from 0 to 2"):
+    with refused("columns"):
         EmbeddingDisplay(points, [1.0, 1.0, 1.0], columns=(3,))
 
 

@@ -1,17 +1,24 @@
 """The residual likelihood: exact leave-one-out, densities, known posteriors, what the user is told."""
 
-import time
 import warnings
 
 import numpy as np
 import pytest
+from expected import refused, warned
 from scipy import stats
 
+from decond.lfi.exceptions import (
+    DeterministicSimulatorWarning,
+    DiscreteSummaryWarning,
+    FailedSimulationsWarning,
+    FewSimulationsWarning,
+    PosteriorWarning,
+    TimeLimitWarning,
+)
 from decond.lfi.methods.residual import ResidualLikelihood
 from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_columns import Columns
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, closeness, likelihood_at
-from decond.lfi.posterior import PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.lfi.validity import EventProbability
@@ -227,7 +234,7 @@ def test_failed_simulations_are_part_of_the_likelihood():
     x = np.abs(theta) + 0.3 * rng.standard_normal((400, 1))
     x[theta[:, 0] > 0] = np.nan
     method = ResidualLikelihood(seed=0).fit(Simulations(theta, x), prior)
-    with pytest.warns(PosteriorWarning, match="simulations failed"):
+    with warned(FailedSimulationsWarning, n_failed=int(np.sum(theta > 0)), n_simulations=400):
         posterior = method.posterior([0.5])
     assert np.mean(posterior.samples[:, 0] > 0.1) < 0.05
 
@@ -254,17 +261,16 @@ def test_the_same_seed_gives_the_same_posterior():
 def test_out_of_time_and_few_simulations_are_said():
     prior, sims = gaussian_problem(40)
     method = ResidualLikelihood(time_limit=0.0).fit(sims, prior)
-    with pytest.warns(PosteriorWarning) as told:
-        method.posterior([0.2, 0.1])
-    text = " ".join(str(warning.message) for warning in told)
-    assert "ran out of time" in text
-    assert "simulations close to the observation" in text
+    with warned(TimeLimitWarning, stage="sampling"), warned(FewSimulationsWarning, needed=50.0):
+        posterior = method.posterior([0.2, 0.1])
+    assert [type(warning) for warning in posterior.warnings] == [FewSimulationsWarning, TimeLimitWarning]
+    assert posterior.warnings[0].effective == posterior.effective < 50.0
 
 
 def test_data_that_never_change_are_refused():
     prior = Prior({"a": stats.norm(0, 1)})
     theta = prior.sample(50, 0)
-    with pytest.raises(ValueError, match="same data"):
+    with refused("sims"):
         ResidualLikelihood().fit(Simulations(theta, np.ones((50, 2))), prior).posterior([1.0, 1.0])
 
 
@@ -364,24 +370,42 @@ def two_columns(informative):
 
 def test_an_edge_that_matters_is_said_and_one_that_does_not_is_not():
     rng = np.random.default_rng(0)
-    [note] = likelihood_at(*two_columns(informative=True), summary="none", rng=rng).notes
-    assert note.startswith("summary 2 takes few values and the observation sits at the edge")
+    [warning] = likelihood_at(*two_columns(informative=True), summary="none", rng=rng).notes
+    assert isinstance(warning, DiscreteSummaryWarning)
+    assert warning.summaries == (1,)
     assert likelihood_at(*two_columns(informative=False), summary="none", rng=rng).notes == []
 
 
-@pytest.mark.parametrize(("columns", "said"), [(1, "the data are"), (2, "1 of 2 summaries in use are")])
-def test_a_deterministic_simulator_is_said_in_short_time(columns, said):
+class Counting(ResidualLikelihood):
+    """Counts the rows of parameters at which the likelihood is evaluated."""
+
+    evaluations = 0
+
+    def likelihood(self, observed):
+        found = super().likelihood(observed)
+        log_density = found.log_density
+
+        def counted(phi):
+            self.evaluations += len(phi)
+            return log_density(phi)
+
+        found.log_density = counted
+        return found
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_deterministic_simulator_is_said_with_few_evaluations(columns):
     prior = Prior({"a": stats.norm(0, 1)})
     rng = np.random.default_rng(0)
     theta = prior.sample(300, rng)
     x = np.column_stack([theta, theta + rng.standard_normal((300, 1))])[:, :columns]
-    began = time.monotonic()
-    with pytest.warns(PosteriorWarning, match=f"looks deterministic: {said}") as told:
-        posterior = ResidualLikelihood().fit(Simulations(theta, x), prior).posterior([0.7, 0.2][:columns])
-    assert not any("ran out of time" in str(warning.message) for warning in told)
+    method = Counting(time_limit=1e6)
+    with warned(DeterministicSimulatorWarning, n_exact=1, n_summaries=columns):
+        posterior = method.fit(Simulations(theta, x), prior).posterior([0.7, 0.2][:columns])
     assert posterior.mean()[0] == pytest.approx(0.7, abs=1e-5)
     assert 1e-8 < posterior.std()[0] < 1e-5
-    assert time.monotonic() - began < 15.0
+    assert method.evaluations < 500_000  # 300,000 for each; the sampler would stop at 2,000,000
+    assert not any(isinstance(warning, TimeLimitWarning) for warning in posterior.warnings)
 
 
 def test_learned_summaries_have_no_evidence_of_the_data():

@@ -8,11 +8,14 @@ import numpy as np
 import oracle_kernels
 import oracles
 import pytest
+from expected import refused
+from threadpoolctl import ThreadpoolController
 
 from decond import kernels
+from decond.errors import ArgumentTypeError
 from decond.learning import maximize_evidence, select
 from decond.regression import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.scale import Batches, SparseModel, SparsePosterior, Statistics, Table, head, parallel, sources
+from decond.scale import Batches, Chunking, SparseModel, SparsePosterior, Statistics, Table, evidence, parallel
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -128,7 +131,7 @@ def test_statistics_add_up_in_any_order():
         np.testing.assert_allclose(merged.cross, whole.cross, rtol=1e-12, atol=1e-12)
         assert merged.unresolved == pytest.approx(whole.unresolved, rel=1e-12)
         assert model.condition(merged).log_evidence == pytest.approx(model.condition(whole).log_evidence, rel=1e-12)
-    with pytest.raises(ValueError, match=r"6 inducing points and 2 target\(s\) cannot be added to those of 6 and 1"):
+    with refused("other"):
         whole + Statistics.zero(6, 1)
 
 
@@ -145,20 +148,20 @@ def test_targets_and_amplitude_can_change_their_units_afterwards():
     assert larger.condition(scaled).log_evidence == pytest.approx(larger.log_evidence(Table(x, z)), rel=1e-12)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(sources, "HEIGHT", 16)
+LOW = Chunking(height=16)
 
 
 @pytest.mark.parametrize("noise", [0.3, 1e-3])
 @pytest.mark.parametrize("mild", [0.0, np.inf])  # by way of whitened rows, and by whitened sums
-def test_wide_tiles_and_narrow_ones_agree(small_blocks, monkeypatch, noise, mild):
+def test_wide_tiles_and_narrow_ones_agree(noise, mild):
     """Compiled Gram matrices, blocks cut to size, and an edge that fills no tile."""
-    monkeypatch.setattr(head, "MILD", mild)
     u, x, z = problem(7, 131, targets=2)
     for kernel in KERNELS.values():
         model = SparseModel(kernel, u, noise=noise)
-        value, gradient = model.log_evidence_and_gradient(Table(x, z))
+        data = Table(x, z, chunking=LOW)
+        value, found = evidence.log_evidence_and_gradient(kernel, u, model.ridges, data, mild)
+        gradient = {f"kernel.{path}": slope for path, slope in found.kernel.items()}
+        gradient |= {"inducing": found.inducing, "noise": 2.0 * noise * (found.noise + found.mediator)}
         expected, slopes, _ = in_memory(model, x, z)
         assert value == pytest.approx(expected, rel=1e-10)
         assert_same_gradient(gradient, slopes, rtol=1e-9 if noise > 0.1 else 1e-6)
@@ -245,9 +248,9 @@ def test_learning_works_on_it_unchanged():
 def test_what_can_be_read_only_once_is_refused():
     u, x, z = problem(3, 10)
     model = SparseModel(kernels.RBF(), u)
-    with pytest.raises(TypeError, match=r"generator, which can be read only once.*Give a list"):
+    with refused("blocks", ArgumentTypeError):
         model.log_evidence(Batches((x[i : i + 5], z[i : i + 5]) for i in (0, 5)))
-    with pytest.raises(ValueError, match="no rows to learn from"):
+    with refused("blocks"):
         model.log_evidence(Batches([]))
 
 
@@ -256,36 +259,40 @@ def test_leaving_one_out_needs_the_rows():
     model = SparseModel(kernels.RBF(), u)
     posterior = model.condition(model.statistics(Table(x, z)))
     assert repr(posterior).startswith("SparsePosterior(3 inducing points, 10 rows, log evidence -")
-    with pytest.raises(NotImplementedError, match=r"sums over its rows.*Use cross-validation"):
+    with pytest.raises(NotImplementedError):
         posterior.leave_one_out()
 
 
 def test_arguments_are_checked_at_the_door():
-    with pytest.raises(ValueError, match="inducing is empty"):
+    with refused("inducing"):
         SparseModel(kernels.RBF(), np.empty((0, 2)))
-    with pytest.raises(ValueError, match=r"noise.*positive"):
+    with refused("noise"):
         SparseModel(kernels.RBF(), [[0.0]], noise=0.0)
-    with pytest.raises(ValueError, match="z has 2 rows but x has 3"):
+    with refused("z"):
         Table([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
 # ---- blocks on several cores -------------------------------------------------------------------------------------
 
 
-def test_the_number_of_threads_changes_no_digit(small_blocks, monkeypatch):
+def blas_threads(threads):
+    """Let BLAS have so many threads: as many work on blocks then, whatever the number of cores."""
+    return ThreadpoolController().limit(limits=threads, user_api="blas")
+
+
+def test_the_number_of_threads_changes_no_digit():
     u, x, z = problem(7, 131)
     model = SparseModel(KERNELS["gaussian"], u, noise=0.3)
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr("decond.threads._threads", lambda threads=threads: threads)
-        found.append(model.log_evidence_and_gradient(Table(x, z)))
+        with blas_threads(threads):
+            found.append(model.log_evidence_and_gradient(Table(x, z, chunking=LOW)))
     assert found[0][0] == found[1][0]
     for path, slope in found[0][1].items():
         np.testing.assert_array_equal(slope, found[1][1][path])
 
 
-def test_blocks_are_read_only_a_little_ahead(monkeypatch):
-    monkeypatch.setattr("decond.threads._threads", lambda: 2)
+def test_blocks_are_read_only_a_little_ahead():
     taken = []
 
     def items():
@@ -293,31 +300,31 @@ def test_blocks_are_read_only_a_little_ahead(monkeypatch):
             taken.append(i)
             yield i
 
-    for i, value in enumerate(parallel.in_order(lambda item: 10 * item, items())):
-        assert value == 10 * i
-        assert len(taken) <= i + 4
+    with blas_threads(2):
+        for i, value in enumerate(parallel.in_order(lambda item: 10 * item, items())):
+            assert value == 10 * i
+            assert len(taken) <= i + 4
     assert len(taken) == 50
 
 
-def test_an_error_in_a_block_is_the_caller_s(monkeypatch):
-    monkeypatch.setattr("decond.threads._threads", lambda: 2)
-    with pytest.raises(ZeroDivisionError):
+def test_an_error_in_a_block_is_the_caller_s():
+    with blas_threads(2), pytest.raises(ZeroDivisionError):
         list(parallel.in_order(lambda item: 1 / item, [1, 1, 0, 1]))
 
 
 FORK = """
 import os
-from decond import threads
+from threadpoolctl import ThreadpoolController
 from decond.scale import parallel
-threads._threads = lambda: 2
-assert list(parallel.in_order(str, [1, 2, 3])) == ["1", "2", "3"]
-child = os.fork()
-if child == 0:
-    os._exit(list(parallel.in_order(str, [1, 2, 3])) != ["1", "2", "3"])
-assert os.waitpid(child, 0)[1] == 0
+with ThreadpoolController().limit(limits=2, user_api="blas"):
+    assert list(parallel.in_order(str, [1, 2, 3])) == ["1", "2", "3"]
+    child = os.fork()
+    if child == 0:
+        os._exit(list(parallel.in_order(str, [1, 2, 3])) != ["1", "2", "3"])
+    assert os.waitpid(child, 0)[1] == 0
 """
 
 
 def test_threads_are_new_after_a_fork():
     """They do not survive one, and waiting for them would take forever."""
-    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=300)

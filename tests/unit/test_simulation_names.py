@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused
 from scipy import stats
 
+from decond.errors import ArgumentTypeError
 from decond.lfi import Prior, RejectionABC, SimulationError, Simulations, SimulationStore, diagnose, infer, simulate
 from decond.lfi.diagnostics import posterior_predictive_check, simulation_based_calibration
 
@@ -64,8 +66,7 @@ def test_columns_are_put_in_the_order_of_given_names():
 @pytest.mark.parametrize(("mine", "others"), [("ab", "ac"), ("aa", "ba"), ("ab", "a")])
 def test_other_names_are_refused(mine, others):
     sims = Simulations([[1.0]], [[1.0, 2.0]], summary_names=list(mine))
-    said = f"the summaries {', '.join(mine)}, but the others have {', '.join(others)}"
-    with pytest.raises(ValueError, match=said):
+    with refused("names"):
         sims.ordered_as(list(others))
 
 
@@ -74,7 +75,7 @@ def test_simulations_in_two_orders_are_added_by_name():
     both = first + second
     assert both.summary_names == ("low", "high")
     assert_in_order(both)
-    with pytest.raises(ValueError, match="the summaries low, top, but the others have low, high"):
+    with refused("names"):
         first + Simulations(second.theta, second.x, names=PRIOR.names, summary_names=["low", "top"])
 
 
@@ -150,7 +151,7 @@ def test_an_observation_is_summarized_by_name(method):
 
 
 def test_a_raw_observation_by_name_is_refused_where_names_are_lost():
-    with pytest.raises(TypeError, match="observed is a dict with low, high, but summarize gets values without names"):
+    with refused("observed", ArgumentTypeError):
         infer(either_order, PRIOR, {"low": 0.0, "high": 100.0}, 100, 1, summarize=lambda raw: raw[0])
 
 
@@ -162,7 +163,7 @@ def test_a_raw_observation_in_another_order_is_refused(method):
     options = {"n_simulations": 400, "rounds": 1, "method": method, "summarize": lambda raw: raw, "seed": 0}
     seen = pd.Series({"low": 0.5, "high": 100.0})
     assert infer(simulator, PRIOR, seen, **options).mean() == pytest.approx(seen.to_numpy(), abs=0.4)
-    with pytest.raises(ValueError, match="observed has raw data high, low where the simulator returns low, high"):
+    with refused("observed"):
         infer(simulator, PRIOR, seen[::-1], **options)
 
 
@@ -186,7 +187,7 @@ RAW_IN_EITHER_ORDER = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:only .* simulations are valid")
+@pytest.mark.filterwarnings("ignore::decond.lfi.exceptions.FewValidWarning")
 @pytest.mark.parametrize("kind", RAW_IN_EITHER_ORDER)
 def test_raw_data_in_another_order_are_failures(kind):
     """`summarize` sees positions only; no value may be taken for another one."""
@@ -194,13 +195,12 @@ def test_raw_data_in_another_order_are_failures(kind):
     sims = simulate(simulator, PRIOR, 600, seed=1, batched=batched, summarize=lambda raw: raw[0] - raw[1])
     assert 100 <= sims.n_failed <= 500
     (reason,) = sims.failures
-    assert "where the first simulation has" in reason
-    assert "summarize gets values without names" in reason
+    assert all(name in reason for name in ("low", "high", "summarize"))
     signs = set(np.sign(sims.x[sims.valid, 0]))
     assert len(signs) == 1
 
 
-@pytest.mark.filterwarnings("ignore:only .* simulations are valid")
+@pytest.mark.filterwarnings("ignore::decond.lfi.exceptions.FewValidWarning")
 @pytest.mark.parametrize("batched", [True, False])
 def test_raw_data_that_were_in_another_order_are_not_summarized_again(batched):
     simulator = batch_in_either_order if batched else either_order
@@ -266,8 +266,9 @@ def test_a_repeated_name_is_a_failure(batched):
         names = ["low", "high", "low"]
         return pd.DataFrame(values, columns=names) if batched else pd.Series(values, index=names)
 
-    with pytest.raises(SimulationError, match="returned low, high, low, where a name stands twice"):
+    with pytest.raises(SimulationError) as caught:
         simulate(repeated, PRIOR, 10, batched=batched)
+    assert caught.value.failures == {"returned low, high, low, where a name stands twice": 10}
 
 
 # ---- tell and add -----------------------------------------------------------------------------------------------
@@ -307,20 +308,21 @@ def test_names_of_results_told_first_hold_for_a_simulator():
 
 
 @pytest.mark.parametrize(
-    ("x", "said"),
+    "x",
     [
-        (pd.DataFrame([[0.0, 100.0]], columns=["low", "top"]), "row 0 of x returned low, top where the first"),
-        (pd.DataFrame([[0.0, 100.0]], columns=["low", "low"]), "the names low, low; give each once"),
-        ([{"low": [0.0, 1.0], "high": [2.0, 3.0]}], "the names low, high; give each once, with one number"),
+        pd.DataFrame([[0.0, 100.0]], columns=["low", "top"]),
+        pd.DataFrame([[0.0, 100.0]], columns=["low", "low"]),
+        [{"low": [0.0, 1.0], "high": [2.0, 3.0]}],
     ],
+    ids=["other names", "a name twice", "several numbers under a name"],
 )
-def test_other_names_are_not_recorded(x, said):
+def test_other_names_are_not_recorded(x):
     with SimulationStore(":memory:", PRIOR) as store:
         store.add([[0.0, 100.0]], [{"low": 0.0, "high": 100.0}])
         theta = store.ask(1)
-        with pytest.raises(ValueError, match=said):
+        with refused("x"):
             store.tell(theta, x)
-        with pytest.raises(ValueError, match=said):
+        with refused("x"):
             store.add(theta, x)
         assert store.counts()["done"] == 1
         assert len(store.pending()) == 1

@@ -1,8 +1,8 @@
 """A table in memory, in blocks and in Parquet files: the same sums to the last bit, and errors that name the file."""
 
+import contextlib
 import decimal
 import pickle
-import re
 import threading
 
 import numpy as np
@@ -10,10 +10,22 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from expected import refused
 from threadpoolctl import ThreadpoolController
 
 from decond import kernels
-from decond.scale import Batches, ParquetTable, SparseModel, Table, parquet, sources
+from decond.errors import ArgumentTypeError
+from decond.scale import (
+    Batches,
+    ChangedFileError,
+    DamagedFileError,
+    ParquetBatches,
+    ParquetError,
+    ParquetTable,
+    SparseModel,
+    Table,
+    sources,
+)
 
 ROWS = 5000
 RNG = np.random.default_rng(0)
@@ -38,8 +50,17 @@ def write_column(path, values, **options):
     return path
 
 
-def read(paths, x=("wind", "height"), z="power"):
-    return ParquetTable(paths, list(x), z)
+def read(paths, x=("wind", "height"), z="power", **settings):
+    return ParquetTable(paths, list(x), z, **settings)
+
+
+@contextlib.contextmanager
+def fault(path, error=ParquetError, column=None, row=None):
+    """Expect that a file is refused, by its path, column and row; the error is the same behind a process border."""
+    with pytest.raises(error) as caught:
+        yield
+    for found in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (found.path, found.column, found.row) == (path, column, row), found
 
 
 def rows_of(source):
@@ -69,11 +90,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("small_parts", [False, True])
-def test_files_give_the_evidence_and_gradient_of_the_table_in_memory(folder, small_parts, monkeypatch):
-    if small_parts:
-        monkeypatch.setattr(parquet, "PART_ROWS", 1000)
-        monkeypatch.setattr(parquet, "BATCH_ROWS", 300)
-    table = read(folder)
+def test_files_give_the_evidence_and_gradient_of_the_table_in_memory(folder, small_parts):
+    table = read(folder, batches=ParquetBatches(rows=300, part_rows=1000) if small_parts else ParquetBatches())
     assert [part.count for part in table.parts()] == ([1402, 597, 1300, 1300, 401] if small_parts else [1999, 3001])
     assert len(table) == ROWS
     assert (table.names, table.flat, table.width) == (["wind", "height"], True, 2)
@@ -100,9 +118,8 @@ def test_several_targets_are_read_as_columns(tmp_path):
     )
 
 
-def test_many_columns_are_read_in_low_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "BATCH_NUMBERS", 300)
-    (part,) = read(write(tmp_path / "a.parquet")).parts()
+def test_many_columns_are_read_in_low_batches(tmp_path):
+    (part,) = read(write(tmp_path / "a.parquet"), batches=ParquetBatches(numbers=300)).parts()
     heights = [len(rows) for rows, _ in part.read()]
     assert sum(heights) == ROWS
     assert max(heights) == 100
@@ -152,61 +169,57 @@ def test_numbers_of_any_type_become_float64(tmp_path, values, kind):
     )
 
 
-@pytest.mark.parametrize(
-    ("bad", "what"), [(None, "an empty cell"), (np.nan, "the value nan"), (np.inf, "the value inf")]
-)
-def test_a_cell_that_is_no_number_is_named_by_file_column_and_row(tmp_path, bad, what):
+@pytest.mark.parametrize("bad", [None, np.nan, np.inf])
+def test_a_cell_that_is_no_number_is_named_by_file_column_and_row(tmp_path, bad):
     values = [0.0] * 4321
     values[4000] = bad
     path = write_column(
         tmp_path / "a.parquet", pa.array(values, pa.float64(), from_pandas=False), row_group_size=1000
     )
     table = read([path], ["wind"])
-    with pytest.raises(ValueError, match=rf"column 'wind' of .*a\.parquet has {what} in row 4001, counted from 1"):
+    with fault(path, column="wind", row=4001):
         MODEL.log_evidence(table)
 
 
 def test_a_missing_column_is_named_with_its_file_and_what_is_near(tmp_path):
     write(tmp_path / "a.parquet")
     pq.write_table(columns().rename_columns(["wind", "hight", "power"]), tmp_path / "b.parquet")
-    with pytest.raises(
-        ValueError, match=r"b\.parquet has no column 'height'; did you mean 'hight'\? Its columns are wind,"
-    ):
+    with pytest.raises(ParquetError, match="'hight'") as caught:
         read(tmp_path)
-    with pytest.raises(ValueError, match=r"a\.parquet has no column 'POWER'; did you mean 'power'\?"):
+    assert (caught.value.path, caught.value.column) == (tmp_path / "b.parquet", "height")
+    with pytest.raises(ParquetError, match="'power'") as caught:
         read(tmp_path, z="POWER")
+    assert (caught.value.path, caught.value.column) == (tmp_path / "a.parquet", "POWER")
 
 
 def test_columns_have_to_hold_numbers_and_be_named_once(tmp_path):
     path = write_column(tmp_path / "a.parquet", ["3.5", "4"])
-    with pytest.raises(
-        ValueError, match=r"column 'wind' of .*a\.parquet holds values of type string, but numbers are"
-    ):
+    with fault(path, column="wind"):
         read(path, ["wind"])
-    with pytest.raises(ValueError, match="column 'wind' was named twice"):
+    with refused("x"):
         read(path, ["wind", "wind"])
-    with pytest.raises(ValueError, match="column 'power' was named twice"):
+    with refused("z"):
         read(path, ["power"])
-    with pytest.raises(ValueError, match="no column was named for x"):
+    with refused("x"):
         read(path, [])
     twice = pa.Table.from_arrays([pa.array([1.0])] * 3, ["wind", "wind", "power"])
     pq.write_table(twice, tmp_path / "twice.parquet")
-    with pytest.raises(ValueError, match="has 2 columns called 'wind'"):
+    with fault(tmp_path / "twice.parquet", column="wind"):
         read(tmp_path / "twice.parquet", ["wind"])
 
 
 def test_files_that_are_not_there_are_named(folder, tmp_path):
     (tmp_path / "empty").mkdir()
-    for paths, message in [
-        (tmp_path / "empty", r"the folder .*empty and those below have no files that end in \.parquet"),
-        (str(tmp_path / "x*.parquet"), r"no file matches the pattern '.*x\*\.parquet'"),
-        (tmp_path / "aa.parquet", r"there is no file .*aa\.parquet; did you mean .*/a\.parquet\?$"),
+    for paths, named in [
+        (tmp_path / "empty", "empty"),
+        (str(tmp_path / "x*.parquet"), r"x\*\.parquet"),
+        (tmp_path / "aa.parquet", r"aa\.parquet.*/a\.parquet\?$"),
     ]:
-        with pytest.raises(FileNotFoundError, match=message):
+        with pytest.raises(FileNotFoundError, match=named):
             read(paths)
-    with pytest.raises(ValueError, match="no Parquet files were given"):
+    with refused("paths"):
         read([])
-    with pytest.raises(ValueError, match=r"there are no rows in .*b\.parquet"):
+    with refused("paths"):  # it has no rows
         read(folder / "b.parquet")
 
 
@@ -214,7 +227,7 @@ def test_files_that_are_not_there_are_named(folder, tmp_path):
 def test_an_incomplete_file_is_named_at_the_door(tmp_path, length):
     path = write(tmp_path / "a.parquet")
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as Parquet: .* damaged or incomplete"):
+    with fault(path, DamagedFileError):
         read(tmp_path)
 
 
@@ -223,7 +236,7 @@ def test_damage_in_the_middle_of_the_rows_is_named_while_reading(tmp_path, optio
     path = write(tmp_path / "a.parquet", row_group_size=1000, use_dictionary=False, **options)
     damage(path)
     table = read(tmp_path)
-    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as Parquet: .* damaged or incomplete"):
+    with fault(path, DamagedFileError):
         MODEL.log_evidence(table)
 
 
@@ -254,28 +267,25 @@ def test_a_stream_is_looked_at_once_and_then_read_once_a_pass():
     assert stream.readings == 1
     np.testing.assert_array_equal(rows_of(batches)[0], X)
     assert stream.readings == 2
+    assert [share.count for share in batches.shares()] == [ROWS]  # it can only be read whole
     assert not Batches(Stream([(X, np.stack([Z, Z], axis=1))])).flat
 
 
 @pytest.mark.parametrize("kind", [list, Stream])
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ((X[:3, :1], Z[:3]), "x of block 2 has 1 column(s), but that of block 0 has 2; give the same columns"),
-        ((X[:3], X[:3]), "z of block 2 has 2 column(s), but that of block 0 has 1; give the same columns"),
-    ],
-)
-def test_blocks_with_other_columns_are_named(kind, block, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize(("block", "name"), [((X[:3, :1], Z[:3]), "x of block 2"), ((X[:3], X[:3]), "z of block 2")])
+def test_blocks_with_other_columns_are_named(kind, block, name):
+    with refused(name):
         MODEL.log_evidence(Batches(kind([(X, Z), (X[:0], Z[:0]), block])))
 
 
-@pytest.mark.parametrize("given", [np.zeros((5, 3)), (X, Z), [X], ([[0.0], [1.0]], [2.0, 3.0]), [(X, Z, Z)]])
-def test_what_is_no_pair_is_refused_with_the_right_way(given):
-    message = r"block \d is a (ndarray|list|tuple), but each block is a pair .* as Batches\(\[\(x, z\)\]\)"
-    with pytest.raises(TypeError, match=message):
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [(np.zeros((5, 3)), 0), ((X, Z), 0), ([X], 0), (([[0.0], [1.0]], [2.0, 3.0]), 1), ([(X, Z, Z)], 0)],
+)
+def test_what_is_not_a_pair_is_refused(given, number):
+    with refused(f"blocks[{number}]", ArgumentTypeError):
         Batches(given)
-    with pytest.raises(TypeError, match=message):
+    with refused(f"blocks[{number}]", ArgumentTypeError):
         len(Batches(Stream(given)))
 
 
@@ -292,9 +302,8 @@ def failing(piece):
 
 @pytest.mark.parametrize("work", [failing, lambda piece: Failing()])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_after_an_error_nothing_is_read_any_more_though_the_error_is_kept(tmp_path, monkeypatch, work, threads):
-    monkeypatch.setattr(parquet, "BATCH_ROWS", 100)
-    table = read(write(tmp_path / "a.parquet"))
+def test_after_an_error_nothing_is_read_any_more_though_the_error_is_kept(tmp_path, work, threads):
+    table = read(write(tmp_path / "a.parquet"), batches=ParquetBatches(rows=100))
     for source in (table, Batches(Stream([(X, Z)] * 20))):
         with (
             ThreadpoolController().limit(limits=threads, user_api="blas"),
@@ -312,10 +321,10 @@ def test_a_file_that_changes_between_passes_is_named(tmp_path):
     path.write_bytes(path.read_bytes())  # the same content at another time is the same table
     assert MODEL.log_evidence(table) == value
     write(path, slice(100, 200))
-    with pytest.raises(ValueError, match=r"a\.parquet has changed since it was first read"):
+    with fault(path, ChangedFileError):
         MODEL.log_evidence(table)
     path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"a\.parquet is not there, on the machine"):
+    with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
         MODEL.log_evidence(table)
 
 
@@ -327,12 +336,8 @@ def test_blocks_of_data_frames_keep_their_names_and_must_agree(kind):
     assert batches.names == ["wind", "height"]
     assert len(batches) == len(Z)
     turned = Batches(kind([(frame[:50], Z[:50]), (frame[["height", "wind"]][50:], Z[50:])]))
-    with pytest.raises(
-        ValueError, match="x of block 1 has the columns height, wind, but that of block 0 has the columns wi"
-    ):
+    with refused("x of block 1"):
         turned.total(lambda piece: piece.targets.sum())
     mixed = Batches(kind([(frame[:50], Z[:50]), (X[50:], Z[50:])]))
-    with pytest.raises(
-        ValueError, match="x of block 1 has columns without names, but that of block 0 has the columns"
-    ):
+    with refused("x of block 1"):
         mixed.total(lambda piece: piece.targets.sum())

@@ -2,23 +2,37 @@
 
 import math
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
-import time
 from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused, warned
+from processes import wait_until
 from scipy import stats
 
+from decond.errors import ArgumentTypeError
 from decond.lfi.claims import Claimant
-from decond.lfi.database import APPLICATION, StoreError
+from decond.lfi.database import APPLICATION
 from decond.lfi.draws import drawn_parameters
+from decond.lfi.exceptions import (
+    FewValidWarning,
+    SimulationError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreFormatError,
+    StoreMismatchError,
+    StoreWarning,
+    TransferError,
+)
 from decond.lfi.execution import Result
 from decond.lfi.fingerprint import changed, fingerprint
-from decond.lfi.plans import Plan, SimulationWarning
+from decond.lfi.plans import Plan
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
 from decond.lfi.store import SimulationStore
@@ -115,17 +129,17 @@ def test_an_interrupt_leaves_no_transaction_behind(store, monkeypatch):
 
 def test_a_refused_call_records_nothing(store):
     theta = store.ask(2)
-    with pytest.raises(ValueError, match="not asked for"):
+    with refused("which"):  # nobody asked for the second row
         store.tell(np.vstack([theta[0], [9.0, 0.5]]), [[1.0], [2.0]])
-    with pytest.raises(ValueError, match="told twice in one call"):
+    with refused("which"):
         store.tell(theta[[0, 0]], [[1.0], [2.0]])
-    with pytest.raises(ValueError, match="x has 1 rows but the rows told has 2"):
+    with refused("x"):
         store.tell(theta, [[1.0]])
-    with pytest.raises(ValueError, match=r"give finite rows \(n, 2\) of the parameters rate, share"):
+    with refused("which"):
         store.tell([[1.0, 2.0, 3.0]], [[1.0]])
     assert store.counts()["asked"] == 2
     store.tell(theta, [[1.0], [2.0]])
-    with pytest.raises(ValueError, match="told already"):
+    with refused("which"):
         store.tell(theta[:1], [[5.0]])
     np.testing.assert_array_equal(store.simulations().x, [[1.0], [2.0]])
 
@@ -133,9 +147,9 @@ def test_a_refused_call_records_nothing(store):
 @pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0), None, "text", {"a": 1}])
 def test_what_is_told_must_be_rows(store, x):
     theta = store.ask(1)
-    with pytest.raises(TypeError, match=r"x is .*; give one row of summaries for each simulation"):
+    with refused("x", ArgumentTypeError):
         store.tell(theta, x)
-    with pytest.raises(TypeError, match=r"x has the row \['much'\]; give numbers"):
+    with refused("x", ArgumentTypeError):
         store.tell(theta, [["much"]])
     assert len(store.pending()) == 1
 
@@ -149,10 +163,10 @@ def test_simulations_that_exist_already_are_added(store):
 
 
 def test_ask_needs_the_prior(path, prior):
-    with pytest.raises(StoreError, match="is new; give the prior"):
+    with refused("prior"):
         SimulationStore(path)
     SimulationStore(path, prior).close()
-    with SimulationStore(path) as store, pytest.raises(StoreError, match="open the store with it"):
+    with SimulationStore(path) as store, refused("prior"):
         store.ask(1)
 
 
@@ -170,8 +184,9 @@ def test_rounds_are_read_together_or_apart(store, prior):
     np.testing.assert_array_equal(store.parameters(1), [[1.0, 0.5], [2.0, 0.5]])
     assert store.parameters("no such round") is None
     assert store.frame()["round"].tolist() == ["0"] * 5 + ["1"] * 2 + ["added"]
-    with pytest.raises(StoreError, match="no finished simulations in round 7"):
+    with pytest.raises(StoreError) as caught:
         store.simulations(7)
+    assert (caught.value.path, caught.value.round) == (store.path, "7")
 
 
 def test_the_frame_names_everything(store):
@@ -188,8 +203,9 @@ def test_it_shows_what_it_holds(store):
     store.ask(2)
     store.add([[1.0, 0.5]], [[1.0]])
     assert repr(store).endswith("2 asked, 1 done)")
-    with pytest.raises(StoreError, match="no finished simulations in round 0 yet"):
+    with pytest.raises(StoreError) as caught:
         store.simulations(0)
+    assert caught.value.round == "0"
 
 
 # ---- another question ----------------------------------------------------------------------------------------
@@ -198,22 +214,23 @@ def test_it_shows_what_it_holds(store):
 def test_other_parameters_are_refused(path, prior):
     SimulationStore(path, prior).close()
     other = Prior({"rate": stats.gamma(2), "size": stats.uniform(0, 1)})
-    with pytest.raises(StoreError, match="the parameters rate, share, but the prior has rate, size"):
+    with refused("prior", StoreMismatchError):
         SimulationStore(path, other)
-    with SimulationStore(path) as store, pytest.raises(StoreError, match="the prior has rate, size"):
+    with SimulationStore(path) as store, refused("prior", StoreMismatchError):
         simulate(double, other, 2, store=store)
 
 
 def test_what_does_not_belong_together_is_not_mixed(path, prior):
     simulate(double, prior, 3, store=path)
-    with pytest.raises(StoreError, match="round 0 made with seed = 0, and now seed = 1"):
+    with refused("seed", StoreMismatchError) as caught:
         simulate(double, prior, 3, store=path, seed=1)
-    with pytest.raises(StoreError, match="batched = False, and now batched = True"):
+    assert (caught.value.path, caught.value.round) == (str(path), "0")
+    with refused("batched", StoreMismatchError):
         simulate(double, prior, 3, store=path, batched=True)
-    with pytest.raises(StoreError, match="parameters from the prior, and now it is the other way round"):
+    with refused("proposal", StoreMismatchError):
         simulate(double, prior, store=path, proposal=[[1.0, 0.5]], round=0)
     wider = Prior({"rate": stats.gamma(3), "share": stats.uniform(0, 1)})
-    with pytest.raises(StoreError, match=r"other parameters \(first at row 0\): it was filled from another prior"):
+    with refused("prior", StoreMismatchError):
         simulate(double, wider, 3, store=path)
     with SimulationStore(path) as store:
         assert store.counts() == {"open": 0, "running": 0, "asked": 0, "done": 3, "failed": 0}
@@ -224,7 +241,7 @@ def test_another_simulator_is_mentioned(path, prior):
         return 3.0 * theta
 
     before = simulate(double, prior, 3, store=path)
-    with pytest.warns(SimulationWarning, match="filled by the simulator double, and now .*triple is given"):
+    with warned(StoreWarning, argument="simulator", path=str(path)):
         after = simulate(triple, prior, 3, store=path)
     np.testing.assert_array_equal(before.x, after.x)
 
@@ -238,7 +255,7 @@ def test_the_same_simulator_with_other_code_is_mentioned(path, prior):
 
     before = simulate(made(2.0), prior, 3, store=path)
     simulate(made(2.0), prior, 4, store=path)
-    with pytest.warns(SimulationWarning, match=r"with other code than it has now.*rows of both would be mixed"):
+    with warned(StoreWarning, argument="simulator", path=str(path)):
         after = simulate(made(3.0), prior, 4, store=path)
     np.testing.assert_array_equal(before.x, after.x[:3])
 
@@ -262,17 +279,17 @@ def test_another_summarize_is_applied_to_the_raw_data_that_are_there(path, prior
     simulate(raw_data, prior, 5, store=path, summarize=np.mean)
     simulate(raw_data, prior, 5, store=path, summarize=np.mean)
     simulate(raw_data, prior, store=path, summarize=np.mean, proposal=[[1.0, 0.5]])
-    with pytest.warns(SimulationWarning, match="another summarize.* 6 simulations with raw data were computed again"):
+    with warned(StoreWarning, argument="summarize", n_recomputed=6):
         sims = simulate(raw_data, prior, 8, store=path, summarize=np.max)
     np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=(1, 2)))
     simulate(raw_data, prior, store=path, summarize=np.max, proposal=[[1.0, 0.5]])
-    with pytest.raises(StoreError, match="round 0 made with a summarize, and now none is given"):
+    with refused("summarize", StoreMismatchError):
         simulate(raw_data, prior, 8, store=path)
 
 
 def test_summaries_made_by_the_simulator_are_not_summarized_again(path, prior):
     simulate(double, prior, 3, store=path)
-    with pytest.raises(StoreError, match="round 0 made with no summarize, and now one is given"):
+    with refused("summarize", StoreMismatchError):
         simulate(double, prior, 3, store=path, summarize=np.mean)
 
 
@@ -337,7 +354,7 @@ def test_fingerprints_tell_functions_apart():
 def test_other_files_are_refused_and_left_alone(path, prior):
     path.write_text("rate,share\n1,2\n" * 10)
     content = path.read_bytes()
-    with pytest.raises(StoreError, match="is not a simulation store: it is no SQLite file"):
+    with pytest.raises(StoreFormatError):
         SimulationStore(path, prior)
     assert path.read_bytes() == content
 
@@ -347,7 +364,7 @@ def test_databases_of_other_programs_are_refused_and_left_alone(path, prior):
     connection.execute("CREATE TABLE photographs (name TEXT)")
     connection.close()
     content = path.read_bytes()
-    with pytest.raises(StoreError, match="a SQLite file of another program"):
+    with pytest.raises(StoreFormatError):
         SimulationStore(path, prior)
     assert path.read_bytes() == content
 
@@ -358,15 +375,17 @@ def test_newer_formats_are_refused(path, prior):
     assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
     connection.execute("PRAGMA user_version = 2")
     connection.close()
-    with pytest.raises(StoreError, match=r"newer version of decond \(format 2; this one reads up to 1\)"):
+    with pytest.raises(StoreFormatError) as caught:
         SimulationStore(path, prior)
+    assert caught.value.version == 2
 
 
 def test_places_without_a_file_are_refused(tmp_path, prior):
-    with pytest.raises(StoreError, match="is a folder"):
-        SimulationStore(tmp_path, prior)
-    with pytest.raises(StoreError, match="a folder that does not exist"):
-        SimulationStore(tmp_path / "nowhere" / "runs.sqlite", prior)
+    for place in (tmp_path, tmp_path / "nowhere" / "runs.sqlite"):
+        with pytest.raises(StoreError) as caught:
+            SimulationStore(place, prior)
+        assert caught.value.path == str(place)
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_an_empty_file_becomes_a_store(path, prior):
@@ -384,7 +403,7 @@ def test_damage_is_reported(path, prior, damage):
         else:
             file.seek(size // 3)
             file.write(b"\xff" * (size // 3))
-    with pytest.raises(StoreError, match="is damaged"):
+    with pytest.raises(StoreDamagedError):
         SimulationStore(path, prior)
 
 
@@ -393,7 +412,7 @@ def test_a_row_of_the_wrong_length_is_damage(path, prior):
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("UPDATE simulations SET theta = x'00' WHERE row = 1")
     connection.close()
-    with SimulationStore(path) as store, pytest.raises(StoreError, match="a row of parameters has the wrong length"):
+    with SimulationStore(path) as store, pytest.raises(StoreDamagedError):
         store.simulations()
 
 
@@ -401,15 +420,16 @@ def test_a_closed_store_says_so(path, prior):
     store = SimulationStore(path, prior)
     store.close()
     store.close()
-    with pytest.raises(StoreError, match="was closed; open it again"):
+    with pytest.raises(StoreError) as caught:
         store.counts()
+    assert caught.value.path == str(path)
 
 
-def test_a_store_that_another_process_holds_says_so(store, path, monkeypatch):
-    store.database._connection.execute("PRAGMA busy_timeout = 10")
+def test_a_store_that_another_process_holds_says_so(store, path):
+    store.database.rows("PRAGMA busy_timeout = 10")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreError, match="held by another process"):
+    with pytest.raises(StoreBusyError):
         store.ask(1)
     other.execute("ROLLBACK")
     other.close()
@@ -419,8 +439,9 @@ def test_a_store_that_another_process_holds_says_so(store, path, monkeypatch):
 def test_a_full_disk_is_reported_and_the_store_stays_usable(store):
     pages = store.database.rows("PRAGMA page_count")[0][0]
     store.database.rows(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreError, match="could not be used: database or disk is full"):
+    with pytest.raises(StoreError) as caught:
         store.ask(5000)
+    assert caught.value.__cause__.sqlite_errorcode == sqlite3.SQLITE_FULL
     store.database.rows("PRAGMA max_page_count = 1000000")
     assert len(store.ask(2)) == 2
     assert store.counts()["asked"] == 2
@@ -459,7 +480,7 @@ def test_rows_of_the_wrong_length_are_run_again_too(path, prior):
     proposal = drawn_parameters(prior, 5, "1", 6)
     proposal[:, 1] *= 0.3 * np.array([1, 1, 1, 1, 0.9, 0.8])
     proposal[4:, 1] = 0.5
-    with pytest.warns(SimulationWarning, match="2 of 6"):
+    with warned(FewValidWarning, n_valid=2, n=6):
         odd = simulate(simulator, prior, store=path, proposal=proposal)
     assert odd.failures == {"returned 1 values where the first round has 2": 4}
     mended.append(True)
@@ -525,43 +546,39 @@ def test_a_number_given_to_a_new_process_is_not_mistaken_for_the_old_one(planned
         assert len(heir.claim("0", 10, 10)) == 10
 
 
-def test_a_process_elsewhere_is_dead_when_it_is_silent(planned, monkeypatch):
+def test_a_process_elsewhere_is_dead_when_it_is_silent(planned):
     far = Claimant(planned.database)
     with far.at_work():
         far.claim("0", 10, 10)
         with planned.database.transaction() as connection:
             connection.execute("UPDATE workers SET machine = 'elsewhere'")
-        heir = Claimant(planned.database)
+        heir = Claimant(planned.database)  # with the usual patience
         heir.release_dead()
         assert heir.claim("0", 10, 10) == []
+        heir.silence = 0.0
         with planned.database.transaction() as connection:
             connection.execute("UPDATE workers SET beat = beat + 1")
-        monkeypatch.setattr("decond.lfi.claims.SILENCE", 0.0)
         heir.release_dead()
         assert heir.claim("0", 10, 10) == []
         heir.release_dead()
         assert len(heir.claim("0", 10, 10)) == 10
 
 
-def test_a_call_of_this_process_that_could_not_say_goodbye_is_dead(planned, monkeypatch):
+def test_a_call_of_this_process_that_could_not_say_goodbye_is_dead(planned):
     lost = Claimant(planned.database)
-    with monkeypatch.context() as patch:
-        patch.setattr(lost, "_bury", lambda token: None)  # as when it is interrupted a second time
-        with lost.at_work():
-            lost.claim("0", 10, 10)
+    with lost.at_work():
+        worker = planned.database.rows("SELECT * FROM workers")[0]
+    with planned.database.transaction() as connection:  # as if it had been interrupted a second time
+        connection.execute("INSERT INTO workers VALUES (?, ?, ?, ?, ?)", worker)
+    assert len(lost.claim("0", 10, 10)) == 10
     heir = Claimant(planned.database)
     heir.release_dead()
     assert len(heir.claim("0", 10, 10)) == 10
 
 
-def test_a_call_at_work_gives_signs_of_life(planned, monkeypatch):
-    monkeypatch.setattr("decond.lfi.claims.BEAT", 0.005)
-    with Claimant(planned.database).at_work():
-        for _ in range(1000):
-            if planned.database.rows("SELECT beat FROM workers") >= [(3,)]:
-                break
-            time.sleep(0.005)
-        assert planned.database.rows("SELECT beat FROM workers") >= [(3,)]
+def test_a_call_at_work_gives_signs_of_life(planned):
+    with Claimant(planned.database, heartbeat=0.005).at_work():
+        wait_until(lambda: planned.database.rows("SELECT beat FROM workers") >= [(3,)], "three signs of life")
     assert planned.database.rows("SELECT beat FROM workers") == []
 
 
@@ -569,3 +586,24 @@ def test_a_late_result_does_not_replace_the_first(planned, prior):
     planned.finish("0", [0], [Result(np.array([1.0]), None, "", 0.1)])
     planned.finish("0", [0], [Result(np.array([2.0]), None, "", 0.1)])
     np.testing.assert_array_equal(planned.simulations().x, [[1.0]])
+
+
+# ---- errors --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreError("text", path="runs.sqlite", round="1"),
+        StoreMismatchError("text", argument="seed", path="runs.sqlite", round="1"),
+        StoreFormatError("text", path="runs.sqlite", version=2),
+        SimulationError("text", failures={"returned None": 3}),
+        TransferError("text", function="summarize", parts=["lock"]),
+        FewValidWarning("text", n_valid=2, n=6),
+        StoreWarning("text", argument="summarize", path="runs.sqlite", n_recomputed=6),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_and_warnings_cross_borders_of_processes_whole(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), "text", vars(error))

@@ -50,9 +50,9 @@ def test_two_days_of_the_same_mean_show_what_averaging_hides(terminal):
     days = pd.DataFrame({"day": [3, 5, 8], "power": [100.0, 400.0, 900.0]})
     story.tell_problem(terminal, hours, days, ["first", "second"])
     said = " ".join(terminal.file.getvalue().split())
-    assert "on 3 days. One table has 4 wind speeds of each day" in said
-    assert "Days 3 and 5 had the same mean wind, 5.0 m/s." in said
-    assert "gave 100 kW; the other came in gusts (5.8 m/s) and gave 400 kW." in said
+    for fact in ("3 days", "4 wind speeds", "Days 3 and 5", "5.0 m/s", "100 kW", "5.8 m/s", "400 kW"):
+        assert fact in said
+    assert "900 kW" not in said
 
 
 def test_commands_that_are_shown_are_commands_that_there_are(terminal, tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ def test_commands_that_are_shown_are_commands_that_there_are(terminal, tmp_path,
     for line in shown:
         result = CliRunner().invoke(app, shlex.split(line)[1:], prog_name="decond")
         assert result.exit_code == 2
-        assert "there is no file" in result.stderr
+        assert "Usage:" not in result.stderr  # what is missing is a file, and not an option
     assert shlex.split(shown[0])[2] == "my demo/hours.csv"
 
 

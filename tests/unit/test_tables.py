@@ -1,16 +1,16 @@
-"""Tables in files: every common slip gets a message that names the file, the column, the row and the remedy."""
+"""Tables in files: every common slip gets an error that names the file, the column, the row and the value."""
 
 import datetime
 import decimal
 import gzip
 import os
-import subprocess
-import sys
+import pickle
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from expected import raised
 from pyarrow import parquet
 
 from decond.tables import TableError, check_output, match_groups, match_mediators, read_table, write_table
@@ -59,20 +59,21 @@ def test_cells_are_not_guessed_at(table):
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "note"),
+    ("content", "name", "words"),
     [
-        ("day;wind\nmon;7.5\ntue;-8\n", "t.csv", "t.csv was read as separated by semicolons."),
-        ("day;wind\nmon;7,5\ntue;-8\n", "t.csv", "t.csv was read as separated by semicolons, with decimal commas."),
-        ("day\twind\nmon\t7.5\ntue\t-8\n", "t.csv", "t.csv was read as separated by tabs."),
-        ("day,wind\nmon,7.5\ntue,-8\n", "t.tsv", "t.tsv was read as separated by commas."),
+        ("day;wind\nmon;7.5\ntue;-8\n", "t.csv", ["semicolons"]),
+        ("day;wind\nmon;7,5\ntue;-8\n", "t.csv", ["semicolons", "decimal commas"]),
+        ("day\twind\nmon\t7.5\ntue\t-8\n", "t.csv", ["tabs"]),
+        ("day,wind\nmon,7.5\ntue,-8\n", "t.tsv", ["commas"]),
     ],
 )
-def test_other_separators_are_understood_and_said(table, content, name, note):
+def test_other_separators_are_understood_and_noted(table, content, name, words):
     found = table(content, name)
     assert found.numbers(["wind"])["wind"].tolist() == [7.5, -8.0]
     assert found.labels(["day"])["day"].tolist() == ["mon", "tue"]
-    assert found.notes == (note,)
-    with pytest.raises(TableError, match="line 3 has 'calm'"):
+    [note] = found.notes
+    assert all(word in note for word in [name, *words])
+    with raised(TableError, table=name, column="wind", line=3, value="calm"):
         table(content.replace("-8", "calm"), name).numbers(["wind"])
 
 
@@ -81,11 +82,11 @@ def test_decimal_commas_change_numbers_only(table):
     assert found.frame.to_numpy().tolist() == [["Ulm, 7,5 km", "1.5e-3", ""], ["Kiel", "12.25", "3"]]
 
 
-@pytest.mark.parametrize("other", ["7.5", "1.234,5"])
-def test_commas_and_points_together_are_refused(table, other):
+@pytest.mark.parametrize(("other", "line", "value"), [("7.5", 3, "3,5"), ("1.234,5", 2, "1.234,5")])
+def test_commas_and_points_together_are_refused(table, other, line, value):
     """In such a file 1.234 may mean a thousand, so nothing is guessed."""
     found = table(f"wind;power\n1;{other}\n2;3,5\n")
-    with pytest.raises(TableError, match="a decimal point"):
+    with raised(TableError, column="power", line=line, value=value):
         found.numbers(["power"])
 
 
@@ -93,9 +94,8 @@ def test_commas_and_points_together_are_refused(table, other):
 def test_a_thousand_is_not_read_as_one(table, sign):
     """Beside whole numbers 1,050 may be a thousand and fifty: 1.05 would be wrong a thousand times."""
     found = table(f"day;sales\nmon;950\ntue;1{sign}050\nwed;2{sign}125\n")
-    asked = rf"line 3 has '1\{sign}050'\. Is it 1050 or 1\.05\? Whole numbers such as '950' stand beside it"
     for look in (lambda: found.numbers(["sales"]), lambda: found.reads_as_numbers("sales")):
-        with pytest.raises(TableError, match=asked):
+        with raised(TableError, column="sales", line=3, value=f"1{sign}050"):
             look()
     assert found.labels(["day"])["day"].tolist() == ["mon", "tue", "wed"]
     assert found.typed()["sales"].tolist() == ["950", f"1{sign}050", f"2{sign}125"]
@@ -105,7 +105,7 @@ def test_a_thousand_is_not_read_as_one(table, sign):
 def test_a_decimal_sign_elsewhere_makes_the_other_one_doubtful(table, sign, other):
     found = table(f"wind;sales\n7{other}1;1{sign}050\n6{other}25;2{sign}125\n")
     assert found.numbers(["wind"])["wind"].tolist() == [7.1, 6.25]
-    with pytest.raises(TableError, match=r"Is it 1050 or 1\.05\? Column 'wind' has numbers with a decimal"):
+    with raised(TableError, column="sales", line=2, value=f"1{sign}050"):
         found.numbers(["sales"])
 
 
@@ -125,7 +125,7 @@ def test_decimal_commas_are_a_matter_of_each_column(table):
     assert found.numbers(["wind"])["wind"].tolist() == [7.1, 6.5]
     assert found.frame["site"].tolist() == ["1,5", "low"]
     assert found.frame["month"].tolist() == ["01.2022", "02.2022"]
-    with pytest.raises(TableError, match=r"line 3 has 'low', so that its commas \('1,5'\) were not read as decimal"):
+    with raised(TableError, column="site", line=3, value="low"):
         found.numbers(["site"])
 
 
@@ -140,114 +140,129 @@ def test_commas_in_a_table_of_commas_or_tabs_are_no_decimals(table):
     for content, name in (('x,y\n"1,234",2\n', "t.csv"), ("x\ty\n1,234\t2\n", "t.tsv")):
         found = table(content, name)
         assert found.notes == ()
-        with pytest.raises(TableError, match="decimal point"):
+        with raised(TableError, column="x", line=2, value="1,234"):
             found.numbers(["x"])
 
 
 FILES = {
-    "empty": ("", "t.csv", r"t\.csv is empty\. Its first line should name the columns"),
-    "bars": ("x|y\n1|2\n", "t.csv", r"single column 'x\|y': it seems to be separated by bars.*commas"),
-    "semicolons or tabs": ("x;y\tz\n1;2\t3\n", "t.csv", r"separated by semicolons.*Save it again with commas"),
-    "commas or semicolons": ("x,y;z\n1,2;3\n", "t.tsv", r"separated by commas.*Save it again with tabs"),
-    "repeated names": ("x,y, x\n1,2,3\n", "t.csv", r"more than one column named 'x'"),
-    "too many fields": ("x,y\n1,2\n3,4,5\n", "t.csv", r"not a regular table: Expected 2 fields in line 3, saw 3"),
-    "every row too long": ("x,y\n1,2,3\n3,4,5\n", "t.csv", r"Expected 2 fields in line 2, saw 3"),
-    "open quote": ('x,y\n"1,2\n', "t.csv", r"not a regular table: EOF inside string"),
-    "half of UTF-16": (b"\xff\xfe\x00x\x00", "t.csv", r"cannot be read as text: it is neither UTF-8.*as UTF-8"),
-    "UTF-16 without a mark": (
-        "x,y\n1,2\n".encode("utf-16-le"),
-        "t.csv",
-        r"neither UTF-8, nor UTF-16 or UTF-32 with a byte",
-    ),
-    "no letter": (b"x,y\n\xe4\x81,2\n", "t.csv", r"nor Windows-1252\. Save it again as UTF-8"),
-    "control": (b"x,y\n\xe4\x02,2\n", "t.csv", r"nor Windows-1252\. Save it again as UTF-8"),
-    "not gzip": ("x,y\n1,2\n", "t.csv.gz", r"cannot be read \(Not a gzipped file.*name end without \.gz"),
-    "cut gzip": (gzip.compress(b"x,y\n1,2\n")[:15], "t.csv.gz", r"cannot be read \(.*Copy it again"),
-    "bad gzip": (gzip.compress(b"x,y\n1,2\n")[:10] + b"\xff" * 9, "t.csv.gz", r"cannot be read \(.*Copy it again"),
-    "not parquet": ("x,y\n1,2\n", "t.parquet", r"t\.parquet is not a Parquet file, or it is damaged"),
-    "sheet": ("x", "t.xlsx", r"ends in '\.xlsx'; tables are read as \.csv.*Save the sheet as CSV"),
-    "no suffix": ("x", "t", r"t ends in ''; tables are read as"),
-    "compressed parquet": ("x", "t.parquet.gz", r"tables are read as"),
+    # content, name, and where it goes wrong
+    "empty": ("", "t.csv", {}),
+    "bars": ("x|y\n1|2\n", "t.csv", {"column": "x|y"}),
+    "semicolons or tabs": ("x;y\tz\n1;2\t3\n", "t.csv", {"column": "x;y\tz"}),
+    "commas or semicolons": ("x,y;z\n1,2;3\n", "t.tsv", {"column": "x,y;z"}),
+    "repeated names": ("x,y, x\n1,2,3\n", "t.csv", {"column": "x"}),
+    "too many fields": ("x,y\n1,2\n3,4,5\n", "t.csv", {"line": 3}),
+    "every row too long": ("x,y\n1,2,3\n3,4,5\n", "t.csv", {"line": 2}),
+    "open quote": ('x,y\n"1,2\n', "t.csv", {}),
+    "half of UTF-16": (b"\xff\xfe\x00x\x00", "t.csv", {}),
+    "UTF-16 without a mark": ("x,y\n1,2\n".encode("utf-16-le"), "t.csv", {}),
+    "no letter": (b"x,y\n\xe4\x81,2\n", "t.csv", {}),
+    "control": (b"x,y\n\xe4\x02,2\n", "t.csv", {}),
+    "not gzip": ("x,y\n1,2\n", "t.csv.gz", {}),
+    "cut gzip": (gzip.compress(b"x,y\n1,2\n")[:15], "t.csv.gz", {}),
+    "bad gzip": (gzip.compress(b"x,y\n1,2\n")[:10] + b"\xff" * 9, "t.csv.gz", {}),
+    "not parquet": ("x,y\n1,2\n", "t.parquet", {}),
+    "sheet": ("x", "t.xlsx", {}),
+    "no suffix": ("x", "t", {}),
+    "compressed parquet": ("x", "t.parquet.gz", {}),
 }
 
 
-@pytest.mark.parametrize(("content", "name", "message"), FILES.values(), ids=FILES.keys())
-def test_files_that_cannot_be_read(table, content, name, message):
-    with pytest.raises(TableError, match=message):
+@pytest.mark.parametrize(("content", "name", "place"), FILES.values(), ids=FILES.keys())
+def test_files_that_cannot_be_read(table, content, name, place):
+    with raised(TableError, **{"table": name, "column": None, "line": None, "value": None, **place}):
         table(content, name)
 
 
-def test_missing_files_and_folders(tmp_path):
+@pytest.mark.parametrize("name", ["hour.csv", "hours.tsv", "ho.csv", "wind.csv"])
+def test_a_missing_file_names_what_is_there(tmp_path, name):
     (tmp_path / "hours.csv").touch()
-    with pytest.raises(TableError, match=r"there is no file .*hour\.csv; did you mean .*/hours\.csv\?$"):
-        read_table(tmp_path / "hour.csv")
-    with pytest.raises(TableError, match=r"there is no file .*hours\.tsv; did you mean .*/hours\.csv\?$"):
-        read_table(tmp_path / "hours.tsv")
-    with pytest.raises(TableError, match=r"there is no file .*ho\.csv\. Its folder has hours\.csv\.$"):
-        read_table(tmp_path / "ho.csv")  # a suffix in common is no likeness
-    with pytest.raises(TableError, match=r"there is no file .*wind\.csv\. Its folder has hours\.csv\.$"):
-        read_table(tmp_path / "wind.csv")
-    with pytest.raises(TableError, match=r"there is no file .*nowhere/hour\.csv: there is no folder .*nowhere\.$"):
+    with raised(TableError, table=name) as caught:
+        read_table(tmp_path / name)
+    meant = name.startswith("hour")  # a suffix in common is not a likeness
+    assert (str(tmp_path / "hours.csv") if meant else "hours.csv") in str(caught.value)
+
+
+def test_missing_and_wrong_folders(tmp_path):
+    with raised(TableError, table="hour.csv") as caught:
         read_table(tmp_path / "nowhere" / "hour.csv")
+    assert f"{tmp_path / 'nowhere'}." in str(caught.value)
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(TableError, match=r"folder\.csv is a folder\. Give one file"):
+    with raised(TableError, table="folder.csv"):
         read_table(tmp_path / "folder.csv")
+
+
+def test_an_error_keeps_its_attributes_on_the_way_to_another_process(table):
+    with pytest.raises(TableError) as caught:
+        table("x\n1\nabc\n").numbers(["x"])
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.table, copy.column, copy.line, copy.value, copy.count) == ("t.csv", "x", 3, "abc", 1)
+    assert str(copy) == str(caught.value)
 
 
 def test_parquet_with_repeated_names(tmp_path):
     columns = [pyarrow.array([1.0]), pyarrow.array([2.0])]
     parquet.write_table(pyarrow.Table.from_arrays(columns, names=["x", "x"]), tmp_path / "t.parquet")
-    with pytest.raises(TableError, match=r"more than one column named 'x'"):
+    with raised(TableError, table="t.parquet", column="x"):
         read_table(tmp_path / "t.parquet")
 
 
 def test_places_to_write_to(tmp_path):
     check_output(tmp_path / "out.csv")
-    with pytest.raises(TableError, match=r"ends in '\.json'"):
-        check_output(tmp_path / "out.json")
-    with pytest.raises(TableError, match=r"the folder .*nowhere does not exist"):
-        check_output(tmp_path / "nowhere" / "out.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(TableError, match=r"is a folder"):
-        check_output(tmp_path / "folder.csv")
+    for wrong in ("out.json", "nowhere/out.csv", "folder.csv"):
+        with raised(TableError, table=(tmp_path / wrong).name):
+            check_output(tmp_path / wrong)
 
 
 # ---- columns -------------------------------------------------------------------------------------------------
 
 COLUMNS = {
-    "missing": ("wind,day\n1,2\n", ["speed"], r"t\.csv has no column 'speed'\. Its columns are wind, day\."),
-    "close": ("ws_hub,day\n1,2\n", ["ws_hbu"], r"no column 'ws_hbu'; did you mean 'ws_hub'\?"),
-    "case": ("ALT,day\n1,2\n", ["alt"], r"did you mean 'ALT'\?"),
-    "named twice": ("x,y\n1,2\n", ["x", "x"], r"column 'x' was named twice"),
-    "text": (
-        "x\n1\nabc\n3\nlow\n",
-        ["x"],
-        r"should hold numbers, but line 3 has 'abc' \(and 1 more like it\)\. Correct",
-    ),
-    "text alone": (
-        "x\nB\nA\nB\nNA\n",
-        ["x"],
-        r"column 'x' of t\.csv holds no numbers \('B', 'A'\)\. It is text.*columns of 0 and 1, one for each value",
-    ),
-    "many texts": ("x\na\nb\nc\n", ["x"], r"holds no numbers \('a', 'b', …\)"),
-    "decimal comma": ('x\n1\n"1,5"\n', ["x"], r"line 3 has '1,5'\. Write numbers with a decimal point"),
-    "decimal commas": ('x\n"1,5"\n', ["x"], r"holds no numbers \('1,5'\)\. Write numbers with a decimal point"),
-    "date": ("x\n2014-01-01\n", ["x"], r"\('2014-01-01'\)\. It looks like a date: convert it.*days since the start"),
-    "empty cells": (
-        "x,y\n1,1\n,2\nNA,3\n",
-        ["x"],
-        r"'x' of t\.csv has 2 empty cell\(s\), the first in line 3\. Fill",
-    ),
-    "NaN": ("x\n1\nnan\n", ["x"], r"1 empty cell\(s\), the first in line 3"),
-    "short lines": ("x,y\n1,2\n3\n", ["y"], r"'y' of t\.csv has 1 empty cell\(s\), the first in line 3"),
-    "infinite": ("x\n1\n-inf\n", ["x"], r"infinite value in line 3"),
+    # content, a column, and what the error says of the cells at fault
+    "text": ("x\n1\nabc\n3\nlow\n", "x", {"line": 3, "value": "abc", "count": 2}),
+    "text alone": ("x\nB\nA\nB\nNA\n", "x", {"line": 2, "value": "B", "count": 3}),
+    "decimal comma": ('x\n1\n"1,5"\n', "x", {"line": 3, "value": "1,5", "count": 1}),
+    "decimal commas": ('x\n"1,5"\n', "x", {"line": 2, "value": "1,5", "count": 1}),
+    "date": ("x\n2014-01-01\n", "x", {"line": 2, "value": "2014-01-01", "count": 1}),
+    "empty cells": ("x,y\n1,1\n,2\nNA,3\n", "x", {"line": 3, "value": None, "count": 2}),
+    "NaN": ("x\n1\nnan\n", "x", {"line": 3, "value": None, "count": 1}),
+    "short lines": ("x,y\n1,2\n3\n", "y", {"line": 3, "value": None, "count": 1}),
+    "infinite": ("x\n1\n-inf\n", "x", {"line": 3, "value": "-inf"}),
 }
 
 
-@pytest.mark.parametrize(("content", "columns", "message"), COLUMNS.values(), ids=COLUMNS.keys())
-def test_columns_that_are_no_numbers(table, content, columns, message):
-    with pytest.raises(TableError, match=message):
-        table(content).numbers(columns)
+@pytest.mark.parametrize(("content", "column", "fault"), COLUMNS.values(), ids=COLUMNS.keys())
+def test_columns_that_are_not_numbers(table, content, column, fault):
+    with raised(TableError, table="t.csv", column=column, row=None, **fault):
+        table(content).numbers([column])
+
+
+@pytest.mark.parametrize(("column", "near"), [("speed", "wind, ALT"), ("wnid", "'wind'"), ("alt", "'ALT'")])
+def test_a_missing_column_names_the_nearest_or_all(table, column, near):
+    with raised(TableError, table="t.csv", column=column) as caught:
+        table("wind,ALT\n1,2\n").numbers([column])
+    assert near in str(caught.value)
+
+
+def test_a_column_that_is_named_twice_is_refused(table):
+    with raised(TableError, column="x"):
+        table("x,y\n1,2\n").numbers(["x", "x"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "remedy"),
+    [
+        (["7", "calm"], "Correct the cell"),
+        (["low", "high"], "columns of 0 and 1"),
+        (["1,5"], "a decimal point, not a comma"),
+        (["1'000.5"], "nothing between the thousands"),
+        (["2014-01-01"], "looks like a date"),
+    ],
+)
+def test_the_remedy_fits_the_cell(table, cells, remedy):
+    content = pd.DataFrame({"x": cells}).to_csv(index=False)
+    with pytest.raises(TableError, match=remedy):
+        table(content).numbers(["x"])
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -258,45 +273,40 @@ def test_lines_are_those_that_an_editor_shows(table, name):
         content = end.join(lines).encode()
         found = table(gzip.compress(content) if name.endswith("gz") else content, name)
         assert len(found) == 4
-        with pytest.raises(TableError, match=r"but line 9 has 'bad'\."):
+        with raised(TableError, column="x", line=9, value="bad"):
             found.numbers(["x"])
 
 
 def test_a_row_is_counted_where_there_are_no_lines(table):
     frame = pd.DataFrame({"x": ["1", "bad", "3"]})
-    with pytest.raises(TableError, match=r"but row 2 has 'bad'\."):
+    with raised(TableError, column="x", line=None, row=2, value="bad"):
         table(frame, "t.parquet").numbers(["x"])
     found = table("x\n1\nbad\n")
     os.remove(found.line_of.args[0])  # between reading and asking
-    with pytest.raises(TableError, match=r"but row 2 has 'bad'\."):
+    with raised(TableError, column="x", line=None, row=2, value="bad"):
         found.numbers(["x"])
 
 
 def test_a_column_of_the_other_table_asks_whether_they_are_swapped(table):
     pairs, task = table("wind,day\n1,2\n", "p.csv"), table("day,power\n1,2\n", "q.csv")
-    with pytest.raises(
-        TableError, match=r"q\.csv has no column 'wind', but p\.csv has\. Are the two tables swapped\?"
-    ):
+    with raised(TableError, table="q.csv", column="wind") as caught:
         task.check_columns(["wind", "day"], pairs)
-    with pytest.raises(TableError, match=r"q\.csv has no column 'wind'\. Its columns are day, power"):
+    assert "p.csv" in str(caught.value)
+    with raised(TableError, table="q.csv", column="wind") as caught:
         task.check_columns(["wind", "power"], pairs)  # swapping would not do
+    assert "p.csv" not in str(caught.value)
 
 
 def test_missing_labels(table):
-    with pytest.raises(
-        TableError, match=r"'day' of t\.csv has 2 empty cell\(s\), the first in line 3\. Remove these"
-    ):
+    with raised(TableError, table="t.csv", column="day", line=3, count=2):
         table("day,x\na,1\n,2\n  ,3\n").labels(["day"])
 
 
 def test_too_few_rows(table):
     table("x\n1\n2\n").check_length(2, "fitting")
-    with pytest.raises(TableError, match=r"t\.csv has no rows below its header; fitting needs at least 2"):
-        table("x\n").check_length(2, "fitting")
-    with pytest.raises(TableError, match=r"t\.csv has one row below its header; fitting needs at least 2"):
-        table("x\n1\n").check_length(2, "fitting")
-    with pytest.raises(TableError, match=r"has 2 rows below its header; fitting needs at least 3"):
-        table("x\n1\n2\n").check_length(3, "fitting")
+    for rows in range(3):
+        with raised(TableError, table="t.csv", count=rows):
+            table("x\n" + "1\n" * rows).check_length(3, "fitting")
 
 
 def test_typed_columns_of_parquet(tmp_path):
@@ -318,11 +328,11 @@ def test_typed_columns_of_parquet(tmp_path):
         ["a", "2014-01-01", "2014-01-01", "1"],
         ["b", "2014-01-01", "2014-01-01T06:30:00", "2"],
     ]
-    with pytest.raises(TableError, match=r"'nullable' of t\.parquet has 1 empty cell\(s\), the first in row 2"):
+    with raised(TableError, table="t.parquet", column="nullable", row=2, count=1):
         table.numbers(["nullable"])
-    with pytest.raises(TableError, match=r"'stamp' of t\.parquet holds dates, but numbers are needed.*days since"):
+    with raised(TableError, table="t.parquet", column="stamp", row=None):
         table.numbers(["stamp"])
-    with pytest.raises(TableError, match=r"'day' of t\.parquet holds no numbers \('2014-01-01'\).*looks like a date"):
+    with raised(TableError, table="t.parquet", column="day", row=1, value="2014-01-01"):
         table.numbers(["day"])
 
 
@@ -369,34 +379,33 @@ def test_a_first_line_of_numbers_may_be_a_row(tmp_path):
         assert found.numbers(list(found.frame)).to_numpy().tolist() == rows
     path.write_text("nan,1\n2,3\n")
     found = read_rows(path)
-    with pytest.raises(TableError, match=r"raw\.csv has 1 empty cell\(s\), the first in line 1"):
+    with raised(TableError, table="raw.csv", line=1, count=1):
         found.numbers(list(found.frame))
 
 
 def test_a_slip_does_not_turn_numbers_into_labels(table):
     pairs, task = table("u\n1\n2x\n", "p.csv"), table("u\n1\n2\n", "q.csv")
-    with pytest.raises(TableError, match=r"'u' of p\.csv should hold numbers, but line 3 has '2x'.*say --labels"):
-        match_mediators(pairs, task, ["u"])
-    with pytest.raises(TableError, match=r"If these are labels, say labels = true\.$"):
-        match_mediators(pairs, task, ["u"], say_labels="labels = true")
+    for say in ("--labels", "labels = true"):
+        with raised(TableError, table="p.csv", column="u", line=3, value="2x") as caught:
+            match_mediators(pairs, task, ["u"], say_labels=say)
+        assert say in str(caught.value)
     found = match_mediators(pairs, task, ["u"], labels=True)
     assert found.used.tolist() == found.used_task.tolist() == [True, False]
 
 
 def test_a_mediator_of_two_kinds_is_refused(table):
-    with pytest.raises(TableError, match=r"'u' holds numbers in q\.csv but text in p\.csv"):
+    with raised(TableError, table="p.csv", column="u"):
         match_mediators(table("u\na\n", "p.csv"), table("u\n1\n", "q.csv"), ["u"])
-    with pytest.raises(TableError, match=r"'u' holds numbers in p\.csv but text in q\.csv"):
+    with raised(TableError, table="q.csv", column="u"):
         match_mediators(table("u\n1\n", "p.csv"), table("u\na\n", "q.csv"), ["u"])
 
 
 def test_no_label_in_common(table):
     pairs, task = table("day\nmon\ntue\n", "p.csv"), table("day\nMonday\nTuesday\nMonday\n", "q.csv")
-    with pytest.raises(
-        TableError, match=r"no value of 'day' in common: 'mon', 'tue', … in p\.csv and 'Monday', 'Tues"
-    ):
+    with raised(TableError, column="day") as caught:
         match_mediators(pairs, task, ["day"])
-    with pytest.raises(TableError, match=r"q\.csv has no column 'night'"):
+    assert all(label in str(caught.value) for label in ("'mon'", "'Monday'"))
+    with raised(TableError, table="q.csv", column="night"):
         match_mediators(table("night\n1\n", "p.csv"), task, ["night"])
 
 
@@ -405,8 +414,9 @@ def test_days_and_months_in_two_orders_are_refused(table):
     days = table("day,x\n01/02/2022,1\n02/01/2022,2\n13/01/2022,3\n", "days.csv")
     task = table("day,z\n01/02/2022,1\n02/01/2022,2\n01/13/2022,3\n", "task.csv")
     for labels in (False, True):
-        with pytest.raises(TableError, match=r"'13/01/2022' in days.csv and '01/13/2022' in task.csv.*in two ways"):
+        with raised(TableError, column="day") as caught:
             match_mediators(days, task, ["day"], labels)
+        assert all(date in str(caught.value) for date in ("'13/01/2022'", "'01/13/2022'"))
     assert match_mediators(days, days, ["day"], labels=True).used.all()
     assert match_mediators(task, task, ["day"]).used.all()
 
@@ -416,16 +426,16 @@ def test_a_date_with_slashes_and_the_year_first_is_a_date(table):
     dashes = table("day,z\n2022-01-30,1\n2022-01-31,2\n", "dashes.csv")
     with pytest.raises(TableError, match="Dates are written in two ways"):
         match_mediators(slashes, dashes, ["day"])
-    with pytest.raises(TableError, match="It looks like a date"):
+    with pytest.raises(TableError, match="looks like a date"):
         slashes.numbers(["day"])
-    assert "holds dates" in match_mediators(slashes, slashes, ["day"]).remarks[0]
+    assert len(match_mediators(slashes, slashes, ["day"]).remarks) == 1
 
 
 def test_several_label_columns_are_matched_together(table):
     pairs, task = table("u,v\na,1\nb,2\n", "p.csv"), table("u,v\na,2\nb,2\n", "q.csv")
     found = match_mediators(pairs, task, ["u", "v"], labels=True)
     assert found.used.tolist() == found.used_task.tolist() == [False, True]
-    assert found.notes[0] == "1 of 2 rows of p.csv is left out: q.csv has no row with its 'u', 'v'."
+    assert len(found.notes) == 2
     mixed = match_mediators(pairs, task, ["u", "v"])  # v is a number: a row may teach about others nearby
     assert mixed.used.all()
     assert mixed.used_task.all()
@@ -437,20 +447,12 @@ def test_groups_are_matched_and_what_is_left_out_is_said(table):
     assert found.used.tolist() == [True, True, True, False]
     assert found.used_task.tolist() == [True, True, False, False]
     assert found.y["d"].tolist() == ["1", "2", "1", "3"]
-    assert found.notes == [
-        "1 of 4 rows of r.csv is left out: g.csv has no row with its 'd'.",
-        "2 of 4 rows of g.csv are left out: r.csv has no row with their 'd'.",
-    ]
+    assert [note[:6] for note in found.notes] == ["1 of 4", "2 of 4"]
 
 
 def test_groups_that_do_not_fit(table):
     rows = table("d,x\n1,5\n2,6\n", "r.csv")
-    with pytest.raises(TableError, match=r"g\.csv has more than one row with 'd' = '1'; every group has one target"):
+    with raised(TableError, table="g.csv", column="d", value="1"):
         match_groups(rows, table("d,z\n1,0\n1,0\n", "g.csv"), "d")
-    with pytest.raises(TableError, match=r"no value of 'd' in common"):
+    with raised(TableError, column="d"):
         match_groups(rows, table("d,z\n5,0\n6,0\n", "g.csv"), "d")
-
-
-def test_importing_tables_does_not_import_pandas():
-    code = "import sys; import decond.tables; assert not {'pandas', 'pyarrow'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

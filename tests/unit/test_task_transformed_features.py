@@ -2,18 +2,22 @@
 
 import warnings
 
+import dask.array
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
+from expected import refused
 from sklearn.exceptions import NotFittedError
 
 from decond import load, save
-from decond.estimators import TaskTransformedFeatures, TaskTransformedGP, feature_learning
+from decond.errors import ArgumentTypeError
+from decond.estimators import TaskTransformedFeatures, TaskTransformedGP
 from decond.features import Identity, Nystrom, Polynomial, RandomFourier
 from decond.kernels import RBF, Linear, Matern32
 from decond.learning import BoundWarning
 from decond.problems import LatentFunctionProblem, latent_function
-from decond.scale import Batches, FeatureModel, ParquetTable, Source, Table, Tables
+from decond.scale import Batches, Chunking, FeatureModel, ParquetTable, Source, Table, Tables
 
 QUERY = np.linspace(-4.0, 4.0, 9)[:, None]
 MAPS = (RandomFourier(RBF(1.0), 40), RandomFourier(RBF(0.5), 40, seed=1))
@@ -72,13 +76,12 @@ def test_gradients_agree_with_differences(kind, mediator):
             assert slope == pytest.approx(difference, rel=1e-5, abs=1e-5), path
 
 
-def test_gradients_do_not_depend_on_the_blocks(monkeypatch):
+def test_gradients_do_not_depend_on_the_blocks():
     x, y, y_task, z = two_columns()
     model = FeatureModel(Nystrom(Matern32([1.0, 2.0]), x[:8]), RandomFourier(RBF(0.5), 5))
-    tables = Tables(Table(x, y), Table(y_task, z))
-    value, gradient = model.log_evidence_and_gradient(tables)
-    monkeypatch.setattr("decond.scale.sources.HEIGHT", 16)
-    again, cut = model.log_evidence_and_gradient(tables)
+    value, gradient = model.log_evidence_and_gradient(Tables(Table(x, y), Table(y_task, z)))
+    low = Chunking(height=16)
+    again, cut = model.log_evidence_and_gradient(Tables(Table(x, y, chunking=low), Table(y_task, z, chunking=low)))
     assert again == pytest.approx(value, rel=1e-12)
     for path, slope in gradient.items():
         np.testing.assert_allclose(cut[path], slope, rtol=1e-8, atol=1e-9)
@@ -103,10 +106,11 @@ def test_blocks_and_files_give_the_same_answer(toy, whole, tmp_path):
     assert list(files.feature_names_in_) == ["x"]
 
 
-def test_a_cluster_gives_the_same_answer(toy):
-    distributed = pytest.importorskip("distributed")
+def test_a_cluster_gives_the_same_answer(toy, whole):
     with distributed.Client(processes=False, dashboard_address="127.0.0.1:0", set_as_default=False) as client:
         there = TaskTransformedFeatures(n_features=15).fit(*toy, client=client)
+        collections = [dask.array.from_array(table, chunks=(100, *table.shape[1:])) for table in toy]
+        assert_same(TaskTransformedFeatures(*MAPS).fit(*collections, client=client), whole)
     assert_same(there, TaskTransformedFeatures(n_features=15).fit(*toy))
 
 
@@ -225,10 +229,10 @@ def test_noise_and_variances_are_where_the_evidence_is_largest(toy, whole):
         assert max(objective(**{path: model.values()[path] * factor}) for factor in (0.95, 1.05)) < best
 
 
-def test_passes_over_all_rows_raise_the_evidence(toy, monkeypatch):
-    monkeypatch.setattr(feature_learning, "SAMPLE", 60)
+def test_passes_over_all_rows_raise_the_evidence(toy):
     few, all_rows = (
-        TaskTransformedFeatures(n_features=15, lengthscales=kind).fit(*toy) for kind in ("subsample", "passes")
+        TaskTransformedFeatures(n_features=15, lengthscales=kind, sample_size=60).fit(*toy)
+        for kind in ("subsample", "passes")
     )
     given = TaskTransformedFeatures(n_features=15, lengthscales="given").fit(*toy)
     assert given.log_marginal_likelihood() < few.log_marginal_likelihood() < all_rows.log_marginal_likelihood()
@@ -301,79 +305,89 @@ def test_a_saved_model_answers_alike_and_goes_on(toy, tmp_path):
 
 def test_a_model_that_has_read_one_table_says_what_is_missing(toy):
     x, y, y_task, z = toy
-    with pytest.raises(NotFittedError, match=r"has read no task rows \(y_task, z_task\)"):
+    with pytest.raises(NotFittedError, match=r"\(y_task, z_task\)"):
         TaskTransformedFeatures().partial_fit(x, y).predict(QUERY)
-    with pytest.raises(NotFittedError, match=r"has read no pairs \(x, y\)"):
+    with pytest.raises(NotFittedError, match=r"\(x, y\)"):
         TaskTransformedFeatures(*MAPS).partial_fit(None, None, y_task, z).predict(QUERY)
 
 
 def test_what_does_not_fit_is_refused(toy, whole):
     x, y, y_task, z = toy
     model = TaskTransformedFeatures(n_features=5)
-    with pytest.raises(ValueError, match="fit needs both tables"):
+    with refused("y_task"):  # fit needs both tables
         model.fit(x, y)
-    with pytest.raises(ValueError, match="the first rows have to be pairs"):
+    with refused("x"):
+        model.fit(None, Table(y_task, z))
+    with refused("x"):  # the first rows have to be pairs
         model.partial_fit(None, None, y_task, z)
-    with pytest.raises(ValueError, match="x goes with y, and y_task with z_task"):
+    with refused("y"):
         model.partial_fit(x, None, y_task, z)
-    with pytest.raises(ValueError, match="there is nothing to read"):
+    with refused("z_task"):
+        model.partial_fit(x, y, y_task)
+    with refused("x"):
         model.partial_fit()
-    with pytest.raises(ValueError, match="sources have their own targets"):
+    with refused("y_task"):
         model.fit(Table(x, y), Table(y_task, z), y_task, z)
-    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but y has 1"):
+    with refused("z_task"):
+        model.fit(Table(x, y), Table(y_task, z), None, z)
+    with refused("y_task"):
         model.fit(Table(x, y), Table(np.column_stack([y_task, y_task]), z))
-    with pytest.raises(ValueError, match=r"z_task has 2 column\(s\) but the model has read 1"):
+    with refused("z_task"):
         TaskTransformedFeatures(*MAPS).fit(*toy).partial_fit(None, None, y_task, np.column_stack([z, z]))
-    with pytest.raises(ValueError, match="do not have the same features"):
+    with refused("other"):  # other features
         whole.merge(TaskTransformedFeatures(n_features=5, optimize=False).fit(*toy))
-    with pytest.raises(TypeError, match="other is a TaskTransformedGP"):
+    with refused("other", ArgumentTypeError):
         whole.merge(TaskTransformedGP())
     with pytest.raises(TypeError, match="Linear is not stationary"):
         TaskTransformedFeatures(Linear(), RBF(), features="fourier", optimize=False).fit(*toy)
     for setting in ("features", "lengthscales"):
-        with pytest.raises(ValueError, match=f"{setting} is 'other'"):
+        with refused(setting):
             TaskTransformedFeatures(**{setting: "other"}).fit(*toy)
+    with refused("sample_size"):
+        TaskTransformedFeatures(sample_size=0).fit(*toy)
 
 
 def test_the_mediator_has_the_same_columns_everywhere(toy):
     x, y, y_task, z = toy
     wide, wide_task = np.column_stack([y, y]), np.column_stack([y_task, y_task])
     model = TaskTransformedFeatures(*MAPS)
-    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but y has 1"):
+    with refused("y_task"):
         model.fit(Table(x, y), Table(wide_task, z))
-    with pytest.raises(ValueError, match=r"y_task has 1 column\(s\) but y has 2"):
+    with refused("y_task"):
         TaskTransformedFeatures(*MAPS).partial_fit(x, wide).partial_fit(None, None, y_task, z)
-    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but y has 1"):
+    with refused("y_task"):
         TaskTransformedFeatures(*MAPS).partial_fit(None, None, wide_task, z).partial_fit(x, y)
-    with pytest.raises(ValueError, match=r"y has 2 column\(s\) but the model has read 1"):
+    with refused("y"):
         TaskTransformedFeatures(*MAPS).partial_fit(x, y).partial_fit(x, wide)
-    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but the model has read 1"):
+    with refused("y_task"):
         TaskTransformedFeatures(*MAPS).partial_fit(None, None, y_task, z).partial_fit(None, None, wide_task, z)
     pairs = TaskTransformedFeatures(*MAPS).partial_fit(x, wide)
-    with pytest.raises(ValueError, match=r"y_task has 1 column\(s\) but y has 2"):
+    with refused("y_task"):
         pairs.merge(TaskTransformedFeatures(*MAPS).partial_fit(None, None, y_task, z))
 
 
 def test_a_saved_model_remembers_the_columns_of_the_mediator(toy, whole, tmp_path):
     x, y, y_task, z = toy
     save(whole, tmp_path / "model.decond")
-    with pytest.raises(ValueError, match=r"y has 2 column\(s\) but the model has read 1"):
+    with refused("y"):
         load(tmp_path / "model.decond").partial_fit(x, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"y_task has 2 column\(s\) but the model has read 1"):
+    with refused("y_task"):
         load(tmp_path / "model.decond").partial_fit(None, None, np.column_stack([y_task, y_task]), z)
 
 
 def test_sources_and_arrays_do_not_mix(toy):
     x, y, y_task, z = toy
-    for given in ((Table(x, y), y_task), (x, Table(y_task, z)), (x, y, Table(y_task, z))):
-        with pytest.raises(TypeError, match=r"sources and arrays are mixed .* two sources, .* or four arrays"):
+    for array, given in {"y": (Table(x, y), y_task), "x": (x, Table(y_task, z))}.items():
+        with refused(array, ArgumentTypeError):
             TaskTransformedFeatures(n_features=5).fit(*given)
+    with refused("x", ArgumentTypeError):
+        TaskTransformedFeatures(n_features=5).fit(x, y, Table(y_task, z))
 
 
 @pytest.mark.parametrize("unit", [1e-150, 1e150])
 def test_targets_whose_variances_have_no_squares_are_refused(toy, unit):
     x, y, y_task, z = toy
-    with pytest.raises(ValueError, match=r"the deviation of z_task is .* in other units"):
+    with refused("z_task"):
         TaskTransformedFeatures(n_features=5).fit(x, y, y_task, z * unit)
 
 
@@ -394,19 +408,19 @@ def test_the_mediator_has_the_same_columns_in_the_same_order_everywhere(tmp_path
     first = ParquetTable(tmp_path / "pairs.parquet", x="x", z=["p", "q"])
     turned = ParquetTable(tmp_path / "task.parquet", x=["q", "p"], z="z")
     model = TaskTransformedFeatures(n_features=5, optimize=False)
-    with pytest.raises(ValueError, match=r"\['q', 'p'\] here and \['p', 'q'\] elsewhere"):
+    with refused("y_task"):
         model.fit(first, turned)
     model.partial_fit(pairs[["x"]], pairs[["p", "q"]])
-    with pytest.raises(ValueError, match="same columns in the same order"):
+    with refused("y_task"):
         model.partial_fit(None, None, task[["q", "p"]], task["z"])
     model.partial_fit(None, None, task[["p", "q"]], task["z"])
     save(model, tmp_path / "model.decond")
     loaded = load(tmp_path / "model.decond")
-    with pytest.raises(ValueError, match="same columns in the same order"):
+    with refused("y_task"):
         loaded.partial_fit(None, None, task[["q", "p"]], task["z"])
     maps = (model.features_x_, model.features_y_)
     other = TaskTransformedFeatures(*maps, optimize=False).partial_fit(pairs[["x"]], pairs[["q", "p"]])
-    with pytest.raises(ValueError, match="same columns in the same order"):
+    with refused("other"):
         model.merge(other)
 
 
@@ -430,13 +444,13 @@ def test_the_seed_may_be_none_or_a_generator(toy):
     np.testing.assert_array_equal(predictions(None), predictions(0))
     drawn = int(np.random.default_rng(3).integers(2**31))
     np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
-    with pytest.raises(ValueError, match=r"seed is -1; give a whole number"):
+    with refused("seed"):
         predictions(-1)
 
 
 def test_labels_are_refused_with_what_takes_them():
     x, z = np.linspace(0.0, 1.0, 6), np.arange(2.0)
-    with pytest.raises(TypeError, match=r"y holds labels \(for example 'a'\).*TaskTransformedGP"):
+    with refused("y", ArgumentTypeError):
         TaskTransformedFeatures().fit(x, ["a", "a", "a", "b", "b", "b"], ["a", "b"], z)
 
 

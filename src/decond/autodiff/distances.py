@@ -74,7 +74,7 @@ def _squared_distance() -> Callable[..., Any]:
         a, b, lengthscale, squared = saved
         by_differences = functools.partial(spread_by_differences, a, b, lengthscale, squared, adjoint)
         scale = jax.numpy.broadcast_to(lengthscale, (a.shape[1],))
-        center, many = a.mean(axis=0), len(b) >= MANY_ROWS
+        center, many = jax.numpy.mean(a, axis=0), len(b) >= MANY_ROWS
         a, b = a - center, b - center
         factors = [jax.numpy.ones((len(b), 1)), b, b**2] if many else [jax.numpy.ones((len(b), 1)), b]
         row_products = adjoint @ jax.numpy.concatenate(factors, axis=1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from decond.cli.problem_file import Task
     from decond.comparison import Comparison
 
-__all__ = ["command"]
+__all__ = ["command", "comparison_tables"]
 
 HIDDEN = (" low", " median", " high")
 """Ends of columns that are in the files only."""
@@ -139,7 +139,7 @@ FILES: dict[str, Callable[[Path], bool]] = {
 
 def _say(name: str, found: "Comparison", notes: list[str]) -> None:
     """Print the table or tables, what holds for all of it, and what is to be known of single methods."""
-    for table in _tables(name, found):
+    for table in comparison_tables(name, found, console.width):
         console.print(table, crop=False)
     for note in notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
@@ -148,15 +148,15 @@ def _say(name: str, found: "Comparison", notes: list[str]) -> None:
             errors.print(f"{method}: {note}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def _tables(name: str, found: "Comparison") -> list[Table]:
-    """Return the table, in parts where the terminal has no room for all of it: widths of parameters come last."""
+def comparison_tables(name: str, found: "Comparison", width: int) -> list[Table]:
+    """Return one table, or several where a terminal of that width has no room: widths of parameters come last."""
     shown = [column for column in found.frame.columns if column != "notes" and not column.endswith(HIDDEN)]
     methods = Column("method", [str(method) for method in found.frame.index])
     columns = [
         Column(column, [_cell(value) for value in found.frame[column]], below=column.endswith(WIDTH))
         for column in shown
     ]
-    return fitting_tables(name, methods, columns, console.width)
+    return fitting_tables(name, methods, columns, width)
 
 
 def _cell(value: Any) -> str:

@@ -21,7 +21,7 @@ from decond.cli.outputs import as_dict, check_folder, is_picture, is_report, jso
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Problem", "Result", "command", "solve"]
+__all__ = ["Problem", "Result", "command", "demonstrate", "solve", "turbine"]
 
 BIN = 0.5
 """Width in m/s of the bins in which the true curve is averaged."""
@@ -84,7 +84,11 @@ def command(
     power. Wanted is power as a function of wind, with error bars. The hourly truth on other days scores the answer.
     Writes a report for the browser, a picture, the scores and the two tables; opens nothing.
     """
-    problem = turbine()
+    demonstrate(turbine(), output, json)
+
+
+def demonstrate(problem: Problem, output: Path, json: bool = False) -> None:
+    """Solve a problem, write everything into a folder, and tell the story of it, or print its scores as JSON."""
     with wrong_input():
         check_folder(output, _own(problem), "from the demo")
     before = times_of(output / name for name in FILES)
@@ -98,27 +102,27 @@ def command(
         return
     story.tell_answer(console, _curves(problem, result), result.numbers)
     story.tell_next(console, output)
-    _say_where_decond_is()
+    _say_where_decond_is(Path(sys.prefix))
     console.print(SOURCE, highlight=False)
     say_wrote(*paths, before=before)
 
 
-def _say_where_decond_is() -> None:
+def _say_where_decond_is(environment: Path) -> None:
     """Say how the shell finds the command, where it is in an environment that is not active."""
-    activate = Path(sys.prefix) / "bin" / "activate"
+    activate = environment / "bin" / "activate"
     if shutil.which("decond") is None and activate.is_file():
         shown = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
         words = f"If your shell does not find decond: source {shlex.quote(str(shown))}"
         console.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
-def turbine() -> Problem:
+def turbine(n_days: int = 120, readings: int = 8) -> Problem:
     """Return the demo's tables and the hidden truth."""
     import pandas as pd
 
     from decond.datasets import wind_day
 
-    given = wind_day()
+    given = wind_day(n_days=n_days, readings=readings)
     hours = pd.DataFrame({"day": given.groups, "wind": given.x["ws_hub"].to_numpy()})
     days = pd.DataFrame({"day": given.z.index.to_numpy(), "power": given.z.to_numpy()})
     return Problem(hours, days, given.x_true["ws_hub"].to_numpy(), given.z_true)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from decond.cli.console import console, errors, say_json, say_notes, wrong_input
 from decond.cli.options import AsJson, Seed, file, flag, number
 from decond.cli.outputs import check_draws, check_picture, check_report, check_unread, say_wrote, times_of
 from decond.cli.reporting import command_of, stdout_for_json
 from decond.cli.simulators import read_observation, simulator_named
+from decond.cli.wide_tables import Column, fitting_tables
+from decond.errors import ArgumentError
 from decond.tables import check_output, write_table
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ class Outcome(NamedTuple):
 
     def say(self) -> None:
         """Print the results for people."""
-        console.print(_as_table(self.posterior))
+        for table in _tables(self.posterior):
+            console.print(table, crop=False)
         judged = [f"Verdict: {self.verdict}", *self._reasons()]
         for sentence in [*judged, *([self.hint] if self.hint else [])]:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
@@ -244,7 +246,9 @@ def _check_files(output: Path, report: Path | None, read: list[Path | None]) -> 
 
 def _checked_jobs(jobs: int) -> int:
     if jobs == 0:
-        raise ValueError("--jobs is 0; give how many processes simulate side by side, or -1 for all cores.")
+        raise ArgumentError(
+            "--jobs", "--jobs is 0; give how many processes simulate side by side, or -1 for all cores."
+        )
     return jobs
 
 
@@ -260,9 +264,10 @@ def _method(name: str, seed: int, check: bool) -> "Method":
 
     method = method_named(name, seed)
     if check and method.runs_simulator:
-        raise ValueError(
+        raise ArgumentError(
+            "--check",
             f"--check refits on held-out simulations, and --method {name} runs the simulator itself each time. "
-            "Leave --check out, or choose another method."
+            "Leave --check out, or choose another method.",
         )
     return method
 
@@ -306,14 +311,11 @@ def _report(
     )
 
 
-def _as_table(posterior: "Posterior") -> Table:
+def _tables(posterior: "Posterior") -> list[Table]:
+    """Return a summary of the posterior as one table, or as several where the terminal is narrow."""
     frame = posterior.summary()
     sims = posterior.simulations
     title = "posterior" if sims is None else f"posterior from {len(sims)} simulations ({sims.n_failed} failed)"
-    table = Table(title=title)
-    table.add_column("parameter")
-    for heading in frame.columns:
-        table.add_column(heading, justify="right")
-    for name, row in frame.iterrows():
-        table.add_row(Text(str(name)), *(f"{value:.4g}" for value in row))
-    return table
+    names = Column("parameter", [str(name) for name in frame.index])
+    columns = [Column(str(heading), [f"{value:.4g}" for value in frame[heading]]) for heading in frame.columns]
+    return fitting_tables(title, names, columns, console.width)

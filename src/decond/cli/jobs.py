@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.tables import Mediators, Table, TableError, match_groups, match_mediators, read_table
 from decond.tables.columns import as_name
 
@@ -150,21 +151,27 @@ def workers_for(request: Request) -> Iterator[Any]:
         with connect(request.cluster) if request.cluster is not None else cluster_of(request.workers or 1) as client:
             yield client
     except (ClusterError, ImportError) as error:
-        raise ValueError(str(error)) from error
+        raise ArgumentError("--workers" if request.cluster is None else "--cluster", str(error)) from error
 
 
 def _check(request: Request) -> None:
     if request.aggregate and request.sparse:
-        raise TableError("--aggregate and --sparse exclude each other. Choose one.")
+        raise ArgumentError("--sparse", "--aggregate and --sparse exclude each other. Choose one.")
     if request.complete and not request.aggregate:
-        raise TableError("--complete says that all rows of each group are there; it needs --aggregate.")
+        raise ArgumentError(
+            "--complete", "--complete says that all rows of each group are there; it needs --aggregate."
+        )
     if request.means and (request.aggregate or request.sparse):
-        raise TableError("--means is about two tables with a mediator; leave it out with --aggregate and --sparse.")
+        raise ArgumentError(
+            "--means", "--means is about two tables with a mediator; leave it out with --aggregate and --sparse."
+        )
     _check_number_of_tables(request)
     _check_options(request)
     repeated = {*request.x} & {*request.y, request.z}
     if repeated:
-        raise TableError(f"column {sorted(repeated)[0]!r} is named as x and again as y or z. Name each column once.")
+        raise ArgumentError(
+            "--x", f"column {sorted(repeated)[0]!r} is named as x and again as y or z. Name each column once."
+        )
 
 
 def _check_number_of_tables(request: Request) -> None:
@@ -174,13 +181,16 @@ def _check_number_of_tables(request: Request) -> None:
     if not request.sparse:
         kind = "two tables are needed, PAIRS and TASK"
         if given == 1:
-            raise TableError(f"{kind}, but one was given. If x and z stand together in this one, add --sparse.")
-        raise TableError(f"{kind}, but {given} were given. See decond fit --help.")
+            raise ArgumentError(
+                "TASK", f"{kind}, but one was given. If x and z stand together in this one, add --sparse."
+            )
+        raise ArgumentError("TASK", f"{kind}, but {given} were given. See decond fit --help.")
     texts = [str(path) for path in request.tables if not _is_parquet(path)]
     if texts:
-        raise TableError(
+        raise ArgumentError(
+            "PAIRS",
             f"--sparse takes one table, but {given} were given. Several files are read as one table if all of them "
-            f"are Parquet; {texts[0]} is not."
+            f"are Parquet; {texts[0]} is not.",
         )
 
 
@@ -194,9 +204,9 @@ def _is_parquet(path: Path) -> bool:
 def _check_options(request: Request) -> None:
     """Raise if an option is missing, or has no meaning beside the others."""
     if not request.sparse and not request.y:
-        raise TableError("name the mediator that both tables share: --y COLUMN.")
+        raise ArgumentError("--y", "name the mediator that both tables share: --y COLUMN.")
     if request.aggregate and len(request.y) > 1:
-        raise TableError(f"--aggregate takes one column of groups, but --y names {', '.join(request.y)}.")
+        raise ArgumentError("--y", f"--aggregate takes one column of groups, but --y names {', '.join(request.y)}.")
     if request.sparse:
         idle = {"--y": request.y, "--labels": request.labels, "--uncertainty": request.uncertainty}
     else:
@@ -207,13 +217,14 @@ def _check_options(request: Request) -> None:
             "--cluster": request.cluster,
         }
     if request.workers is not None and request.cluster is not None:
-        raise TableError(
-            "--workers and --cluster exclude each other: workers on this machine, or those of a cluster."
+        raise ArgumentError(
+            "--cluster",
+            "--workers and --cluster exclude each other: workers on this machine, or those of a cluster.",
         )
     for option, value in idle.items():
         if value not in (None, False, []):
-            raise TableError(
-                f"{option} has no meaning {'with' if request.sparse else 'without'} --sparse; leave it out."
+            raise ArgumentError(
+                option, f"{option} has no meaning {'with' if request.sparse else 'without'} --sparse; leave it out."
             )
 
 
@@ -222,8 +233,8 @@ def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
 
     found = match_mediators(pairs, task, request.y, request.labels)
     if request.means and found.y.select_dtypes("number").empty:
-        raise TableError(
-            "--means is about a mediator of numbers, but --y holds labels. For groups there is --complete."
+        raise ArgumentError(
+            "--means", "--means is about a mediator of numbers, but --y holds labels. For groups there is --complete."
         )
     x = pairs.numbers(request.x)[found.used].reset_index(drop=True)
     z = task.numbers([request.z])[request.z].to_numpy()[found.used_task]
@@ -243,7 +254,9 @@ def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
     x = rows.numbers(request.x)[found.used].reset_index(drop=True)
     z = groups.numbers([request.z])[request.z].set_axis(found.y_task[column])[found.used_task]
     if len(z) < LEAST:
-        raise TableError(f"only one {column!r} is in both tables; fitting needs at least {LEAST}.")
+        raise TableError(
+            f"only one {column!r} is in both tables; fitting needs at least {LEAST}.", column=column, count=len(z)
+        )
     data = {"x": x, "groups": found.y[column][found.used], "z_groups": z}
     estimator = AggregateGP(**request.parameters(), sampled=False if request.complete else None)
     notes, warnings = _about_rows(found, rows, groups)
@@ -305,7 +318,11 @@ def _sparse_on_disk(request: Request) -> Job:
     request = _called_as_on_disk(request)
     table = ParquetTable(request.tables, request.x, request.z)
     if len(table) < LEAST:
-        raise TableError(f"{table.files[0]} has {len(table)} row; fitting needs at least {LEAST}.")
+        raise TableError(
+            f"{table.files[0]} has {len(table)} row; fitting needs at least {LEAST}.",
+            table=Path(table.files[0]).name,
+            count=len(table),
+        )
     files = f" in {len(table.files)} files" if len(table.files) > 1 else ""
     words, estimator = f"{len(table)} rows{files}", SparseGP(**request.parameters())
     return Job(request, words, estimator, {"X": table}, warnings=_few(len(table)))

@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from decond.cli.console import console
+from decond.errors import ArgumentError
 from decond.tables.columns import as_name
 
 __all__ = [
@@ -82,10 +83,13 @@ def check_model(path: Path) -> None:
         raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
     named = path.with_suffix(".decond")
     if path.suffix == ".png":
-        raise ValueError(f"{path} would be the picture's place. Call the model {named}.")
+        raise ArgumentError("--output", f"{path} would be the picture's place. Call the model {named}.")
     for kind, suffixes, writer in (("table", TABLES, "decond predict"), ("page", PAGES, "--report")):
         if path.suffix.lower() in suffixes:
-            raise ValueError(f"--output is {path}, and a model is no {kind}: {writer} writes one. Call it {named}.")
+            raise ArgumentError(
+                "--output",
+                f"--output is {path}, and a model is not a {kind}: {writer} writes one. Call it {named}.",
+            )
     _check_place(path, is_model, "a model of decond", "--output")
     with _refused_if_not_written(path, "--output"), tempfile.NamedTemporaryFile(dir=path.resolve().parent):
         pass  # a model is written beside its place first
@@ -94,9 +98,10 @@ def check_model(path: Path) -> None:
 def check_picture(path: Path) -> None:
     """Raise if a picture, whose place nobody named, cannot be written, or not onto a file that decond drew."""
     if path.exists() and not is_picture(path):
-        raise ValueError(
+        raise ArgumentError(
+            "--output",
             f"a picture goes beside the output, and {path} is there already, not drawn by decond. Move it, or give "
-            "another --output."
+            "another --output.",
         )
     _check_writable(path, "--output")
 
@@ -108,7 +113,9 @@ def check_report(path: Path | None) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give a file: --report {path / 'report.html'}")
     if path.suffix.lower() not in PAGES:
-        raise ValueError(f"--report is {path}; a report is a page. Call it {path.with_suffix('.html')}.")
+        raise ArgumentError(
+            "--report", f"--report is {path}; a report is a page. Call it {path.with_suffix('.html')}."
+        )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
     _check_place(path, is_report, "a report of decond", "--report")

@@ -5,18 +5,20 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from decond.cli.console import errors, say_json, say_notes, wrong_input
 from decond.cli.options import file, flag
 from decond.cli.outputs import check_predictions, check_unread, is_model, say_wrote, times_of
+from decond.errors import ArgumentError
 from decond.tables import Table, TableError, check_output, read_table, write_table
 from decond.tables.columns import as_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["command"]
+__all__ = ["command", "outside_range"]
 
 ADDED = ("mean", "sd")
 
@@ -50,7 +52,7 @@ def command(
         before = times_of([output])
         x = given.numbers([as_name(name) for name in columns]).set_axis(columns, axis=1)
         predicted = _with_predictions(given, estimator, x, output)
-        notes = _beyond(estimator, x)
+        notes = _about_extrapolation(estimator, x)
         write_table(predicted, output)
     if json:
         found = {"predictions": str(output), "model": type(estimator).__name__, **_summary(predicted)}
@@ -65,7 +67,7 @@ def command(
 def _check_order(model: Path, table: Path) -> None:
     """Raise if the model was given last."""
     if is_model(table) and not is_model(model):
-        raise ValueError(f"{table} is a model, and the model comes first: decond predict {table} {model}")
+        raise ArgumentError("MODEL", f"{table} is a model, and the model comes first: decond predict {table} {model}")
 
 
 def _load(path: Path) -> Any:
@@ -89,7 +91,9 @@ def _columns(estimator: Any, table: Table) -> list[str]:
         return [str(name) for name in table.frame.columns]
     raise TableError(
         f"the model was fitted on {estimator.n_features_in_} columns without names, and {table.name} has "
-        f"{len(table.frame.columns)}. Give a table with exactly these columns, in the same order."
+        f"{len(table.frame.columns)}. Give a table with exactly these columns, in the same order.",
+        table=table.name,
+        count=len(table.frame.columns),
     )
 
 
@@ -97,7 +101,9 @@ def _check_names_are_free(table: Table) -> None:
     for name in ADDED:
         if name in table.frame.columns:
             raise TableError(
-                f"{table.name} has a column {name!r} already; rename it, since predictions are called so."
+                f"{table.name} has a column {name!r} already; rename it, since predictions are called so.",
+                table=table.name,
+                column=name,
             )
 
 
@@ -116,17 +122,21 @@ def _with_predictions(table: Table, estimator: Any, x: "pd.DataFrame", output: P
     return frame.assign(mean=estimator.predict(x))
 
 
-def _beyond(estimator: Any, x: "pd.DataFrame") -> list[str]:
-    """Return a note if rows lie beyond the data of the fit, where the model knows their range."""
+def outside_range(estimator: Any, x: "pd.DataFrame") -> "pd.DataFrame":
+    """Return which values lie outside the range of the data of the fit; none where the model does not know it."""
     seen = estimator._range_seen()
-    if seen is None:
-        return []
-    low, high = seen
-    beyond = ((x < low) | (x > high)).to_numpy()
-    count = int(beyond.any(axis=1).sum())
+    low, high = (-np.inf, np.inf) if seen is None else seen
+    return (x < low) | (x > high)
+
+
+def _about_extrapolation(estimator: Any, x: "pd.DataFrame") -> list[str]:
+    """Return a note if rows lie outside the range of the data."""
+    outside = outside_range(estimator, x).to_numpy()
+    count = int(outside.any(axis=1).sum())
     if not count:
         return []
-    ranges = [f"{x.columns[j]} {low[j]:.4g} to {high[j]:.4g}" for j in beyond.any(axis=0).nonzero()[0]]
+    low, high = estimator._range_seen()
+    ranges = [f"{x.columns[j]} {low[j]:.4g} to {high[j]:.4g}" for j in outside.any(axis=0).nonzero()[0]]
     return [
         f"{count} of {len(x)} rows {'lies' if count == 1 else 'lie'} outside the range of the data "
         f"({', '.join(ranges)}): predictions there are extrapolations."

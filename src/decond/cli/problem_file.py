@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from decond.cli.jobs import LEAST
+from decond.errors import ArgumentError
 from decond.tables import TableError, match_mediators, read_table
 from decond.tables.columns import as_name
 
@@ -95,7 +96,7 @@ class Task:
     def with_options(self, methods: list[str] | None, simulations: int | None, seeds: int | None) -> "Task":
         """Return the task with what was given on the command line in place of what the file says."""
         if self.tables and simulations is not None:
-            raise ValueError("--simulations has no meaning for two tables; leave it out.")
+            raise ArgumentError("--simulations", "--simulations has no meaning for two tables; leave it out.")
         given = {"models" if self.tables else "methods": methods, "n_simulations": simulations, "seeds": seeds}
         changed = {name: value for name, value in given.items() if value is not None}
         task = Task(self.name, self.tables, {**self.arguments, **changed}, self.read, self.notes)
@@ -134,7 +135,9 @@ def read_task(problem: str) -> Task:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}. A problem looks like:\n{EXAMPLE}") from None
+        raise ArgumentError(
+            "PROBLEM", f"{path} is not valid TOML: {error}. A problem looks like:\n{EXAMPLE}"
+        ) from None
     return _Reader(path, *_settings(path, document)).task()
 
 
@@ -153,11 +156,13 @@ def _settings(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, Any], 
     if isinstance(problem, str):
         return {"problem": problem, **rest, **({} if prior is None else {"prior": prior})}, None
     if not isinstance(problem, dict):
-        raise ValueError(f"{path} has no table [problem]. A problem looks like:\n{EXAMPLE}")
+        raise ArgumentError("problem", f"{path} has no table [problem]. A problem looks like:\n{EXAMPLE}")
     if rest:
-        raise ValueError(
-            f"{path} has {next(iter(rest))!r} outside of [problem]; put it below that line. Beside [problem] there "
-            "is only [prior.NAME], one for each parameter."
+        key = next(iter(rest))
+        raise ArgumentError(
+            key,
+            f"{path} has {key!r} outside of [problem]; put it below that line. Beside [problem] there is only "
+            "[prior.NAME], one for each parameter.",
         )
     return problem, prior
 
@@ -189,12 +194,16 @@ class _Reader:
             if key not in known:
                 near = difflib.get_close_matches(key, known, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else "."
-                raise ValueError(f"{self.path} has an unknown key {key!r}{hint} Known are {', '.join(known)}.")
+                raise ArgumentError(
+                    key, f"{self.path} has an unknown key {key!r}{hint} Known are {', '.join(known)}."
+                )
             if not _fits(value, known[key]):
-                raise ValueError(f"{self.path}: {key} is {value!r}; give {known[key]}.")
+                raise ArgumentError(key, f"{self.path}: {key} is {value!r}; give {known[key]}.")
         missing = [key for key in needed if key not in self.settings]
         if missing:
-            raise ValueError(f"{self.path} lacks {missing[0]!r} below [problem]. A problem looks like:\n{example}")
+            raise ArgumentError(
+                missing[0], f"{self.path} lacks {missing[0]!r} below [problem]. A problem looks like:\n{example}"
+            )
 
     def _options(self) -> dict[str, Any]:
         """Return the settings that arguments of `compare` are called by."""
@@ -215,7 +224,7 @@ class _Reader:
         notes: tuple[str, ...] = ()
         arguments = {**self._options(), "simulator": simulator_named(self.settings["simulator"]), "prior": prior}
         if "summarize" in self.settings:
-            arguments["summarize"] = simulator_named(self.settings["summarize"])
+            arguments["summarize"] = simulator_named(self.settings["summarize"], "summarize")
         observed = self.settings["observed"]
         if isinstance(observed, str):
             read = [*read, self._file("observed")]
@@ -231,25 +240,31 @@ class _Reader:
         from decond.lfi.prior_file import prior_of, read_prior
 
         if "prior" in self.settings and self.prior is not None:
-            raise ValueError(f"{self.path} has a prior as a file and as tables [prior.NAME]; leave one of them out.")
+            raise ArgumentError(
+                "prior", f"{self.path} has a prior as a file and as tables [prior.NAME]; leave one of them out."
+            )
         if "prior" in self.settings:
             return read_prior(self._file("prior")), [self._file("prior")]
         if not isinstance(self.prior, dict) or not self.prior:
-            raise ValueError(f"{self.path} has no prior. Give tables [prior.NAME], or prior = FILE:\n{EXAMPLE}")
+            raise ArgumentError(
+                "prior", f"{self.path} has no prior. Give tables [prior.NAME], or prior = FILE:\n{EXAMPLE}"
+            )
         odd = [name for name, table in self.prior.items() if not isinstance(table, dict)]
         if odd:
-            raise ValueError(
-                f"{self.path}: {odd[0]!r} in [prior] is no table. Give each parameter one, [prior.NAME], such as:\n"
-                f"{PRIOR_EXAMPLE}"
+            raise ArgumentError(
+                f"prior.{odd[0]}",
+                f"{self.path}: {odd[0]!r} in [prior] is not a table. Give each parameter one, [prior.NAME], "
+                f"such as:\n{PRIOR_EXAMPLE}",
             )
         return prior_of(self.prior, self.path), []
 
     def _true_parameters(self, names: tuple[str, ...]) -> list[float]:
         truth = self.settings["truth"]
         if set(truth) != set(names):
-            raise ValueError(
+            raise ArgumentError(
+                "truth",
                 f"{self.path}: truth is of {', '.join(truth) or 'nothing'}, but the parameters are called "
-                f"{', '.join(names)}. Give a number for each of them."
+                f"{', '.join(names)}. Give a number for each of them.",
             )
         return [float(truth[name]) for name in names]
 
@@ -287,7 +302,8 @@ def _truth(path: Path, x: list[str], target: str) -> tuple[Any, Any]:
     try:
         table.check_columns([*x, target])
     except TableError as error:
-        raise TableError(f"{error} The truth is a table with the columns of x and with {target!r}.") from None
+        message = f"{error} The truth is a table with the columns of x and with {target!r}."
+        raise TableError(message, table=error.table, column=error.column) from None
     table.check_length(1, "the truth")
     return table.numbers(x), table.numbers([target])[target].to_numpy()
 
@@ -330,7 +346,9 @@ def _check_name(name: Any, source: str) -> None:
     if name not in BUILT_IN:
         near = difflib.get_close_matches(str(name), BUILT_IN, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"{source}there is no problem {name!r}{hint} Choose from {', '.join(BUILT_IN)}.")
+        raise ArgumentError(
+            "problem", f"{source}there is no problem {name!r}{hint} Choose from {', '.join(BUILT_IN)}."
+        )
 
 
 def _built_in(name: str, options: dict[str, Any]) -> Task:

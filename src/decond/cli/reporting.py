@@ -30,7 +30,9 @@ def command_of(ctx: typer.Context) -> str:
         if source is None or source.name != "COMMANDLINE":
             continue
         value = ctx.params[name]
-        values = [str(getattr(item, "value", item)) for item in (value if isinstance(value, list) else [value])]
+        values = [
+            str(getattr(item, "value", item)) for item in (value if isinstance(value, list | tuple) else [value])
+        ]
         if parameter.param_type_name == "argument":
             words += values
         else:

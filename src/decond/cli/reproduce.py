@@ -31,7 +31,7 @@ KEYS = {
         "answers",
         "lotka_volterra",
         "left_out",
-        "published_bars",
+        "published",
         "true_log_theta_1",
     },
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from decond.checks import as_count
+from decond.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,9 +99,10 @@ def wind_day(seed: int = 0, n_days: int = 120, readings: int = 8) -> WindDay:
     counts = hours["day"].value_counts(sort=False)
     days = counts.index[counts >= readings].to_numpy()
     if n_days >= len(days):
-        raise ValueError(
+        raise ArgumentError(
+            "n_days",
             f"n_days is {n_days}, but {len(days)} days have {readings} readings, and one has to stay hidden. "
-            "Ask for fewer days or readings."
+            "Ask for fewer days or readings.",
         )
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(days, n_days, replace=False))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.estimators.defaults import AMPLITUDE_SPREAD, NOISE_START, NOISES, VARIANCES, smooth_kernel
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
 from decond.kernels import Scaled
@@ -15,9 +16,6 @@ from decond.learning import FitResult, LogNormal, Variable, maximize_evidence, s
 from decond.scale import FeatureModel, FeatureReading, Source, Sums, Survey, Tables, deviation, survey
 
 __all__ = ["FeatureLearner", "Seen", "Side", "joined"]
-
-SAMPLE = 5_000
-"""Rows of each table that lengthscales are learned from, where it has more than twice as many."""
 
 ITERATIONS = 200
 """Iterations over the sample."""
@@ -61,9 +59,10 @@ class Seen(NamedTuple):
             return rows
         task = self.task.sample.x
         if task.shape[1] != rows.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "y_task",
                 f"y_task has {task.shape[1]} column(s) but y has {rows.shape[1]}; the mediator links the two tables, "
-                "so both need the same columns."
+                "so both need the same columns.",
             )
         return np.concatenate([rows, task])
 
@@ -104,6 +103,7 @@ class FeatureLearner(NamedTuple):
     mediator: str
     optimize: bool
     lengthscales: str
+    sample_size: int
     full_iterations: int
     seed: int
 
@@ -121,12 +121,13 @@ class FeatureLearner(NamedTuple):
         if all(fixed) or drawn:
             return (self._side(first, None, 0, False), self._side(second, None, 1, False)), None
         if pairs is None:
-            raise ValueError(
+            raise ArgumentError(
+                "x",
                 "the first rows have to be pairs (x, y), because lengthscales or landmarks are chosen from them. To "
-                "start with task rows, give kernel_x and kernel_y as feature maps."
+                "start with task rows, give kernel_x and kernel_y as feature maps.",
             )
-        looked = None if task is None else survey(task, self.seed + 1, SAMPLE)
-        seen = Seen(survey(pairs, self.seed, SAMPLE), looked)
+        looked = None if task is None else survey(task, self.seed + 1, self.sample_size)
+        seen = Seen(survey(pairs, self.seed, self.sample_size), looked)
         return (self._side(first, seen.x, 0, learning), self._side(second, seen.y, 1, learning)), seen
 
     def learn(

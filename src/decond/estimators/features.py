@@ -7,6 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.base import MEANS, AnsweringRegressor
 from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
 from decond.estimators.linked import linked_mediators, mediator_of_numbers
@@ -43,8 +44,9 @@ class TaskTransformedFeatures(AnsweringRegressor):
         mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
         mediator: "full" keeps the uncertainty of the mediating function, "map" drops it.
         optimize: whether to learn; otherwise everything is used as given.
-        lengthscales: learned from a "subsample" of up to 5,000 rows of each table, from that and then by "passes"
-            over all rows, or used as "given".
+        lengthscales: learned from a "subsample" of each table, from that and then by "passes" over all rows, or
+            used as "given".
+        sample_size: rows of this subsample, of tables that have more than twice as many.
         full_iterations: of these passes; each reads both tables twice or a little more often.
         seed: of everything random.
 
@@ -67,6 +69,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
         mediator: str = "full",
         optimize: bool = True,
         lengthscales: str = "subsample",
+        sample_size: int = 5_000,
         full_iterations: int = 10,
         seed: int = 0,
     ) -> None:
@@ -79,6 +82,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
         self.mediator = mediator
         self.optimize = optimize
         self.lengthscales = lengthscales
+        self.sample_size = sample_size
         self.full_iterations = full_iterations
         self.seed = seed
 
@@ -95,7 +99,10 @@ class TaskTransformedFeatures(AnsweringRegressor):
         self._mediator_names: list[Any] | None = None
         tables = self._tables((x, y, y_task, z_task), client, first=True)
         if tables.pairs is None or tables.task is None:
-            raise ValueError("fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.")
+            raise ArgumentError(
+                "x" if tables.pairs is None else "y_task",
+                "fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.",
+            )
         learner = self._learner()
         sides, seen = learner.choose(*tables, learning=learner.learns_lengthscales)
         self._lengthscales: FitResult | None = None
@@ -138,14 +145,15 @@ class TaskTransformedFeatures(AnsweringRegressor):
         """
         check_is_fitted(self)
         if not isinstance(other, TaskTransformedFeatures):
-            raise TypeError(
-                f"other is a {type(other).__name__}; a fitted TaskTransformedFeatures can take up another one only."
+            raise ArgumentTypeError(
+                "other",
+                f"other is a {type(other).__name__}; a fitted TaskTransformedFeatures can take up another one only.",
             )
         check_is_fitted(other)
         known = [hasattr(model, "n_features_in_") for model in (self, other)]
         if all(known):
             self._check_same_columns(other)
-        self._check_same_mediators([self._mediator_names, other._mediator_names])
+        self._check_same_mediators({"other": other._mediator_names})
         self._take(self._reading.merged(other._reading))
         if not known[0] and known[1]:
             self._restore_columns(other._fitted_columns())
@@ -196,6 +204,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
         check_choice(self.mediator, "mediator", ("full", "map"))
         check_choice(self.lengthscales, "lengthscales", LENGTHSCALES)
         as_count(self.n_features, "n_features")
+        as_count(self.sample_size, "sample_size")
         as_count(self.full_iterations, "full_iterations")
         if self.noise is not None:
             remedy = "It is a standard deviation of z; None starts from the data."
@@ -220,10 +229,16 @@ class TaskTransformedFeatures(AnsweringRegressor):
 
     def _checked(self, x: Any, y: Any, y_task: Any, z_task: Any, first: bool) -> "_Given":
         """Return tables in memory, checked."""
-        if (x is None) != (y is None) or (y_task is None) != (z_task is None):
-            raise ValueError("x goes with y, and y_task with z_task; give both of a table or neither.")
+        for names, values in ((("x", "y"), (x, y)), (("y_task", "z_task"), (y_task, z_task))):
+            missing = [name for name, value in zip(names, values, strict=True) if value is None]
+            if len(missing) == 1:
+                raise ArgumentError(
+                    missing[0], "x goes with y, and y_task with z_task; give both of a table or neither."
+                )
         if x is None and y_task is None:
-            raise ValueError("there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both.")
+            raise ArgumentError(
+                "x", "there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both."
+            )
         if x is not None and y_task is not None:
             linked_mediators(as_rows(x, "x"), y, y_task, whole=False)
         pairs = task = None
@@ -239,21 +254,28 @@ class TaskTransformedFeatures(AnsweringRegressor):
 
     def _check_mediators(self, given: tuple[Any, ...], tables: "_Given") -> None:
         """Raise unless the mediator has the same columns in the same order wherever its columns have names."""
-        names = [
-            None if tables.pairs is None else tables.pairs.target_names or getattr(given[1], "columns", None),
-            None if tables.task is None else tables.task.names or getattr(given[2], "columns", None),
-        ]
-        self._check_same_mediators([getattr(self, "_mediator_names", None), *names])
+        pairs, task = tables
+        self._check_same_mediators(
+            {
+                "y": None if pairs is None else pairs.target_names or getattr(given[1], "columns", None),
+                "y_task": None if task is None else task.names or getattr(given[2], "columns", None),
+            }
+        )
 
-    def _check_same_mediators(self, names: list[Any]) -> None:
-        known = [list(found) for found in names if found is not None]
-        for other in known[1:]:
-            if other != known[0]:
-                raise ValueError(
-                    f"the mediator has the columns {other} here and {known[0]} elsewhere; it links the two tables, "
-                    "so both need the same columns in the same order."
+    def _check_same_mediators(self, names: dict[str, Any]) -> None:
+        """Raise if arguments name other columns than those that are known; remember the first otherwise."""
+        known = getattr(self, "_mediator_names", None)
+        for argument, found in names.items():
+            if found is None:
+                continue
+            known = list(found) if known is None else known
+            if list(found) != known:
+                raise ArgumentError(
+                    argument,
+                    f"the mediator has the columns {list(found)} here and {known} elsewhere; it links the two "
+                    "tables, so both need the same columns in the same order.",
                 )
-        self._mediator_names = known[0] if known else None
+        self._mediator_names = known
 
     def _with_columns(self, tables: "_Given", first: bool) -> "_Given":
         """Return the sources, with the columns of x remembered or checked."""
@@ -319,9 +341,10 @@ class TaskTransformedFeatures(AnsweringRegressor):
         if len(squares) > 1 and self.optimize:
             return units
         if not np.all((units > DEVIATIONS[0]) & (units < DEVIATIONS[1])):
-            raise ValueError(
+            raise ArgumentError(
+                "z_task",
                 f"the deviation of z_task is {units.min():.1e}; float64 cannot hold the squares of such "
-                "variances. Give the targets in other units, in which they are nearer to one."
+                "variances. Give the targets in other units, in which they are nearer to one.",
             )
         return np.ones(len(squares))
 
@@ -365,13 +388,19 @@ class TaskTransformedFeatures(AnsweringRegressor):
 def _check_sources(given: tuple[Any, ...]) -> None:
     """Raise unless they are two sources, of which either may be missing, and nothing else."""
     kinds = ", ".join(type(table).__name__ for table in given if table is not None)
-    if not all(table is None or isinstance(table, Source) for table in given[:2]):
-        raise TypeError(
+    names = ("x", "y", "y_task", "z_task")
+    strange = [name for name, table in zip(names, given, strict=True) if not isinstance(table, Source | None)]
+    if strange and strange[0] in names[:2]:
+        raise ArgumentTypeError(
+            strange[0],
             f"sources and arrays are mixed ({kinds}). Give two sources, pairs (x, y) and task (y, z), or four arrays "
-            "x, y, y_task, z_task; Table(rows, targets) makes a source of two arrays."
+            "x, y, y_task, z_task; Table(rows, targets) makes a source of two arrays.",
         )
-    if given[2] is not None or given[3] is not None:
-        raise ValueError("sources have their own targets: give two, pairs (x, y) and task (y, z), or None.")
+    for name, table in zip(names[2:], given[2:], strict=True):
+        if table is not None:
+            raise ArgumentError(
+                name, "sources have their own targets: give two, pairs (x, y) and task (y, z), or None."
+            )
 
 
 class _Given(NamedTuple):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.checks import as_count, as_number, as_rows, check_choice
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
 from decond.estimators.defaults import NOISE_START, KernelChoice, smooth_kernel
 from decond.features.base import as_kernel
@@ -33,8 +34,8 @@ __all__ = ["SparseGP"]
 class SparseGP(AnsweringRegressor):
     """Regression on a table of any length through a few inducing points (section 8.2 of the paper).
 
-    Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of more than 20,000 rows,
-    10,000 are learned from first, and then all of them for some more iterations.
+    Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of many rows a sample is
+    learned from first, and then all of them for some more iterations.
 
     Rows may be an array or a data frame, a table on disk (`ParquetTable`), blocks of rows (`Batches`) or a Dask
     collection; with a Dask `client`, workers read them and only sums travel. The answer is the same.
@@ -53,6 +54,7 @@ class SparseGP(AnsweringRegressor):
         learn_hyperparameters: whether kernel and noise are.
         n_restarts: how many more starts to try, from other inducing points and hyperparameters.
         max_iterations: for each start.
+        sample_size: rows of the sample that is learned from first, of tables that have more than twice as many.
         full_iterations: over all rows, after those over a sample.
         seed: the same seed gives the same model.
 
@@ -76,6 +78,7 @@ class SparseGP(AnsweringRegressor):
         learn_hyperparameters: bool = True,
         n_restarts: int = 0,
         max_iterations: int = 100,
+        sample_size: int = 10_000,
         full_iterations: int = 10,
         seed: int = 0,
     ) -> None:
@@ -90,6 +93,7 @@ class SparseGP(AnsweringRegressor):
         self.learn_hyperparameters = learn_hyperparameters
         self.n_restarts = n_restarts
         self.max_iterations = max_iterations
+        self.sample_size = sample_size
         self.full_iterations = full_iterations
         self.seed = seed
 
@@ -100,7 +104,7 @@ class SparseGP(AnsweringRegressor):
         the best objective so far.
         """
         source = self._source(X, y, client, first=True)
-        seen = survey(source, self.seed)
+        seen = self._survey(source)
         if not self.optimize or not (self.learn_inducing or self.learn_hyperparameters):
             return self._conclude(self._as_given(seen).having_read(source), None)
         reading, result = self._learned(source, seen, progress)
@@ -115,7 +119,7 @@ class SparseGP(AnsweringRegressor):
         """
         first = not hasattr(self, "_reading")
         source = self._source(X, y, client, first)
-        reading = self._as_given(survey(source, self.seed)) if first else self._reading
+        reading = self._as_given(self._survey(source)) if first else self._reading
         return self._conclude(reading.having_read(source), None if first else self.fit_result_)
 
     def unread(self) -> Self:
@@ -139,7 +143,9 @@ class SparseGP(AnsweringRegressor):
         """Add the rows that another model has read, with the same kernel, noise and inducing points: see `unread`."""
         check_is_fitted(self)
         if not isinstance(other, SparseGP):
-            raise TypeError(f"other is a {type(other).__name__}; a fitted SparseGP can take up another one only.")
+            raise ArgumentTypeError(
+                "other", f"other is a {type(other).__name__}; a fitted SparseGP can take up another one only."
+            )
         check_is_fitted(other)
         self._check_same_columns(other)
         return self._conclude(self._reading.merged(other._reading), self.fit_result_)
@@ -170,18 +176,22 @@ class SparseGP(AnsweringRegressor):
         if hasattr(X, "__dask_graph__") or hasattr(y, "__dask_graph__"):
             X, y = as_cluster_source(X, y, client), None
         if y is None and isinstance(X, str | Path | list | tuple):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "X",
                 f"X is a {type(X).__name__} and there is no y. Give rows and targets, or a source that has both: "
-                "ParquetTable(paths, x=[...], z=...) for files, Batches([(rows, targets), ...]) for blocks."
+                "ParquetTable(paths, x=[...], z=...) for files, Batches([(rows, targets), ...]) for blocks.",
             )
         if isinstance(X, Source):
             if y is not None:
-                raise ValueError(f"X is a {type(X).__name__}, which has its own targets; leave y out.")
+                raise ArgumentError("y", f"X is a {type(X).__name__}, which has its own targets; leave y out.")
             self._check_columns(X, first)
         else:
             X, y = validate_data(self, X, y, reset=first, multi_output=True, y_numeric=True, dtype=np.float64)
             X = Table(X, np.asarray(y, dtype=np.float64))
         return X if client is None else as_cluster_source(X, client=client)
+
+    def _survey(self, source: Source) -> Survey:
+        return survey(source, self.seed, as_count(self.sample_size, "sample_size"))
 
     def _points(self, rows: np.ndarray) -> np.ndarray:
         """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
@@ -191,9 +201,10 @@ class SparseGP(AnsweringRegressor):
             return starting_points(rows, as_count(self.n_inducing, "n_inducing"), self.seed)
         points = as_rows(self.inducing, "inducing")
         if points.shape[1] != self.n_features_in_:
-            raise ValueError(
+            raise ArgumentError(
+                "inducing",
                 f"inducing has {points.shape[1]} column(s) but X has {self.n_features_in_}; inducing points are rows "
-                "of the same kind as those of X."
+                "of the same kind as those of X.",
             )
         return points
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from decond.errors import ArgumentTypeError
 from decond.io import registry
-from decond.io.container import ModelFileError, read, write
+from decond.io.container import HEADER, ModelFileError, read, write
 from decond.io.tree import Decoder, Encoder
 from decond.messages import warn
 
@@ -28,7 +29,19 @@ FORMAT_VERSION = 1
 
 
 class VersionWarning(UserWarning):
-    """A model file was written by another minor version of decond."""
+    """A model file was written by another minor version of decond.
+
+    Attributes:
+        path: The file.
+        written_by: The version of decond that wrote it; None if the file does not say it.
+        read_by: The version of this decond.
+    """
+
+    def __init__(
+        self, message: str, *, path: Path | None = None, written_by: str | None = None, read_by: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.path, self.written_by, self.read_by = path, written_by, read_by
 
 
 def save(estimator: Any, path: Any) -> None:
@@ -50,9 +63,10 @@ def save(estimator: Any, path: Any) -> None:
     known = registry.estimators()
     name = type(estimator).__name__
     if known.get(name) is not type(estimator):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "estimator",
             f"{name} cannot be saved; save takes a fitted estimator of decond: {', '.join(sorted(known))}. Save the "
-            "estimator itself, not a subclass or a pipeline around it."
+            "estimator itself, not a subclass or a pipeline around it.",
         )
     check_is_fitted(estimator)
     encoder = Encoder()
@@ -88,7 +102,10 @@ def load(path: Any) -> Any:
         if not isinstance(name, str) or name not in known:
             raise ModelFileError(
                 f"{path} holds a {name!r}, which this decond does not know; it knows "
-                f"{', '.join(sorted(known))}. Load it with the decond that wrote it ({_writer(header)})."
+                f"{', '.join(sorted(known))}. Load it with the decond that wrote it ({_writer(header)}).",
+                path=path,
+                entry=HEADER,
+                written_by=_version(header),
             )
         _warn_of_other_version(header, path)
         return _rebuild(known[name], header, Decoder(container.array), path)
@@ -99,12 +116,15 @@ def _rebuild(cls: Any, header: dict[str, Any], decoder: Decoder, path: Path) -> 
     try:
         estimator = cls(**decoder.decode(header["params"]))
         estimator._restore(decoder.decode(header["state"]))
-    except ModelFileError:
+    except ModelFileError as error:
+        error.path = path
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} does not describe a fitted {cls.__name__} ({type(error).__name__}: {error}). It was changed or "
-            "damaged; fit the model again and save it."
+            "damaged; fit the model again and save it.",
+            path=path,
+            entry=HEADER,
         ) from error
     return estimator
 
@@ -113,7 +133,8 @@ def _check_format(header: dict[str, Any], path: Path) -> None:
     if header.get("format") != FORMAT:
         raise ModelFileError(
             f"{path} was made by something else: its header does not say {FORMAT!r}. Give a file written by "
-            "decond.save or `decond fit`."
+            "decond.save or `decond fit`.",
+            path=path,
         )
     version = header.get("format_version")
     if version != FORMAT_VERSION or isinstance(version, bool):
@@ -121,23 +142,38 @@ def _check_format(header: dict[str, Any], path: Path) -> None:
         remedy = "Update decond" if newer else "Load it with the decond that wrote it, or fit the model again"
         raise ModelFileError(
             f"{path} is in format version {version!r}, written by {_writer(header)}; this is decond "
-            f"{_versions()['decond']}, which reads format version {FORMAT_VERSION}. {remedy}."
+            f"{_versions()['decond']}, which reads format version {FORMAT_VERSION}. {remedy}.",
+            path=path,
+            entry=HEADER,
+            format_version=version,
+            written_by=_version(header),
         )
 
 
 def _warn_of_other_version(header: dict[str, Any], path: Path) -> None:
-    ours, theirs = f"decond {_versions()['decond']}", _writer(header)
-    if theirs.split(".")[:2] != ours.split(".")[:2]:
+    ours, theirs = _versions()["decond"], _version(header)
+    if theirs is None or theirs.split(".")[:2] != ours.split(".")[:2]:
         warn(
-            f"{path} was written by {theirs} and is read by {ours}; predictions may differ in their last digits.",
-            VersionWarning,
+            VersionWarning(
+                f"{path} was written by {_writer(header)} and is read by decond {ours}; predictions may differ in "
+                "their last digits.",
+                path=path,
+                written_by=theirs,
+                read_by=ours,
+            )
         )
 
 
-def _writer(header: dict[str, Any]) -> str:
+def _version(header: dict[str, Any]) -> str | None:
+    """Return the version of decond that wrote a header, if it says so."""
     versions = header.get("versions")
     version = versions.get("decond") if isinstance(versions, dict) else None
-    return f"decond {version}" if isinstance(version, str) else "an unknown decond"
+    return version if isinstance(version, str) else None
+
+
+def _writer(header: dict[str, Any]) -> str:
+    version = _version(header)
+    return "an unknown decond" if version is None else f"decond {version}"
 
 
 def _versions() -> dict[str, str]:

@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from decond.messages import near_files
 
-__all__ = ["ARRAY_KINDS", "Container", "ModelFileError", "read", "write"]
+__all__ = ["ARRAY_KINDS", "HEADER", "Container", "ModelFileError", "read", "write"]
 
 ARRAY_KINDS = "biufU"
 """Kinds of arrays that are stored: booleans, whole numbers, floats and text."""
@@ -31,7 +31,28 @@ ENCRYPTED = 0x1
 
 
 class ModelFileError(ValueError):
-    """A model file cannot be read: damaged, of another format, or made by something else."""
+    """A model file cannot be read: damaged, of another format, or made by something else.
+
+    Attributes:
+        path: The file.
+        entry: The entry of the zip that is at fault, such as "header.json" or "arrays/0.npy"; None if the file as a
+            whole is not a model.
+        format_version: The version of the format, if that is why the file cannot be read.
+        written_by: The version of decond that wrote such a file, if the file says it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        entry: str | None = None,
+        format_version: Any = None,
+        written_by: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path, self.entry = path, entry
+        self.format_version, self.written_by = format_version, written_by
 
 
 def write(path: Path, header: dict[str, Any], arrays: list[np.ndarray]) -> None:
@@ -71,7 +92,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 def read(path: Path) -> Iterator["Container"]:
     """Open a model file; whatever zipfile finds wrong with it becomes a `ModelFileError`."""
     if path.is_dir():
-        raise ModelFileError(f"{path} is a folder. Give the file that decond.save or `decond fit` wrote.")
+        raise ModelFileError(f"{path} is a folder. Give the file that decond.save or `decond fit` wrote.", path=path)
     if not path.exists():
         near = near_files(path, [".decond"], "Give the file that decond.save or `decond fit` wrote.", "model")
         raise FileNotFoundError(f"there is no file {path}{near}")
@@ -84,7 +105,8 @@ def read(path: Path) -> Iterator["Container"]:
         except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, ValueError) as error:
             raise ModelFileError(
                 f"{path} is not a decond model, or it is damaged or cut short ({error}). Copy it again, or fit the "
-                "model again and save it."
+                "model again and save it.",
+                path=path,
             ) from error
 
 
@@ -100,20 +122,20 @@ class Container:
         """Return one array; never unpickles, never allocates more than the file holds."""
         name = f"arrays/{index}.npy"
         if type(index) is not int or name not in self.archive.namelist():
-            raise self._error(f"its header refers to array {index!r}, which is not there")
+            raise self._error(f"its header refers to array {index!r}, which is not there", HEADER)
         content = self.archive.read(name)
         try:
             return _array(content)
         except (OverflowError, SyntaxError, TokenError, TypeError, ValueError) as error:
-            raise self._error(f"{name} is no plain array: {error}") from error
+            raise self._error(f"{name} is not a plain array: {error}", name) from error
 
     def _read_header(self) -> dict[str, Any]:
         try:
             header = json.loads(self.archive.read(HEADER), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise self._error(f"its header cannot be read: {error}") from error
+            raise self._error(f"its header cannot be read: {error}", HEADER) from error
         if not isinstance(header, dict):
-            raise self._error("its header is not a JSON object")
+            raise self._error("its header is not a JSON object", HEADER)
         return header
 
     def _check_entries(self) -> None:
@@ -123,23 +145,27 @@ class Container:
         if HEADER not in names:
             raise ModelFileError(
                 f"{self.path} was made by something else: it is a zip without {HEADER}. Give a file written by "
-                "decond.save or `decond fit`."
+                "decond.save or `decond fit`.",
+                path=self.path,
             )
         known = {HEADER, *(f"arrays/{i}.npy" for i in range(len(names)))}
-        if len(set(names)) < len(names):
-            raise self._error("some of its entries have the same name")
+        repeated = [name for name in set(names) if names.count(name) > 1]
+        if repeated:
+            raise self._error(f"more than one of its entries is called {repeated[0]!r}", repeated[0])
         for entry in entries:
             if entry.filename not in known:
-                raise self._error(f"it has an unexpected entry {entry.filename!r}")
+                raise self._error(f"it has an unexpected entry {entry.filename!r}", entry.filename)
             if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & ENCRYPTED:
-                raise self._error(f"its entry {entry.filename!r} is compressed or encrypted")
+                raise self._error(f"its entry {entry.filename!r} is compressed or encrypted", entry.filename)
         if sum(entry.file_size for entry in entries) > self.path.stat().st_size:
             raise self._error("its entries claim more bytes than the file has")
 
-    def _error(self, what: str) -> ModelFileError:
+    def _error(self, what: str, entry: str | None = None) -> ModelFileError:
         return ModelFileError(
             f"{self.path} is not a decond model, or was changed: {what}. Give a file written by decond.save or "
-            "`decond fit`."
+            "`decond fit`.",
+            path=self.path,
+            entry=entry,
         )
 
 

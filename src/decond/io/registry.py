@@ -1,5 +1,6 @@
 """The classes that a model file may name. A name found in a file is looked up here and never imported."""
 
+import functools
 import inspect
 from collections.abc import Iterator
 from types import ModuleType
@@ -18,6 +19,7 @@ def estimators() -> dict[str, Any]:
     return dict(_classes(package, object))
 
 
+@functools.cache
 def modules() -> dict[str, type]:
     """Return the kernels, feature maps, priors, observations and models of decond, by names such as "kernels.RBF"."""
     found: dict[str, type] = {}

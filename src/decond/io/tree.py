@@ -21,8 +21,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from decond.errors import ArgumentTypeError
 from decond.io import registry
-from decond.io.container import ARRAY_KINDS, ModelFileError
+from decond.io.container import ARRAY_KINDS, HEADER, ModelFileError
 from decond.parameters import Parametrized
 
 __all__ = ["Decoder", "Encoder"]
@@ -60,9 +61,10 @@ class Encoder:
             return self._array(value, path)
         if isinstance(value, Parametrized):
             return self._module(value, path)
-        raise TypeError(
+        raise ArgumentTypeError(
+            path,
             f"{path} is a {type(value).__name__}, which cannot be saved; numbers, text, lists, dicts, NumPy arrays "
-            "and decond's own kernels can. Give the estimator one of these (for a table, its .to_numpy())."
+            "and decond's own kernels can. Give the estimator one of these (for a table, its .to_numpy()).",
         )
 
     def _dict(self, value: dict[Any, Any], path: str) -> Any:
@@ -77,8 +79,8 @@ class Encoder:
             items = [self.encode(item, path) for item in value.ravel().tolist()]
             return {"$labels": items, "shape": list(value.shape)}
         if value.dtype.kind not in ARRAY_KINDS or value.dtype.names is not None:
-            raise TypeError(
-                f"{path} is an array of {value.dtype}, which cannot be saved. Convert it to numbers or text."
+            raise ArgumentTypeError(
+                path, f"{path} is an array of {value.dtype}, which cannot be saved. Convert it to numbers or text."
             )
         content = hashlib.sha256(value.tobytes()).digest()  # equal arrays are stored once
         key = (value.dtype.str, value.shape, np.isfortran(value), content)
@@ -90,10 +92,11 @@ class Encoder:
     def _module(self, value: Parametrized, path: str) -> Any:
         name = self.names.get(type(value))
         if name is None:
-            raise TypeError(
+            raise ArgumentTypeError(
+                path,
                 f"{path} is a {type(value).__name__}, a class of your own, and a model file can hold only decond's "
                 "own kernels and features: loading never runs code that a file names. Compose the kernel from "
-                "decond.kernels, or keep a script that fits the model again."
+                "decond.kernels, or keep a script that fits the model again.",
             )
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
         return {"$class": name, "fields": {key: self.encode(item, f"{path}.{key}") for key, item in fields.items()}}
@@ -121,7 +124,9 @@ class Decoder:
             return {key: self.decode(item) for key, item in tree.items()}
         decode_tagged = self._tagged.get(tag)
         if decode_tagged is None:
-            raise ModelFileError(f"the header of the model file has an unknown mark {tag!r}; the file was changed.")
+            raise ModelFileError(
+                f"the header of the model file has an unknown mark {tag!r}; the file was changed.", entry=HEADER
+            )
         return decode_tagged(self, tree)
 
     def _decode_array(self, tree: dict[str, Any]) -> np.ndarray:
@@ -129,7 +134,8 @@ class Decoder:
         if array.dtype.str != tree["dtype"] or list(array.shape) != tree["shape"]:
             raise ModelFileError(
                 f"array {tree['$array']} of the model file is {array.dtype.str} of shape {list(array.shape)}, but "
-                f"the header says {tree['dtype']} of shape {tree['shape']}; the file was changed or damaged."
+                f"the header says {tree['dtype']} of shape {tree['shape']}; the file was changed or damaged.",
+                entry=f"arrays/{tree['$array']}.npy",
             )
         return array
 
@@ -152,8 +158,9 @@ class Decoder:
         name = tree["$class"]
         if not isinstance(name, str) or name not in self.classes:
             raise ModelFileError(
-                f"the model file names {name!r}, which is no kernel, feature map, prior or observation of this "
-                "decond. The file was changed, or written by a newer decond."
+                f"the model file names {name!r}, which is not a kernel, feature map, prior or observation of this "
+                "decond. The file was changed, or written by a newer decond.",
+                entry=HEADER,
             )
         return self.classes[name](**{key: self.decode(item) for key, item in tree["fields"].items()})
 

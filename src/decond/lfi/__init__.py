@@ -5,10 +5,10 @@
 """
 
 from decond.comparison import Comparison
-from decond.lfi import diagnostics
+from decond.lfi import diagnostics, exceptions
 from decond.lfi.comparison import compare
-from decond.lfi.database import StoreError
 from decond.lfi.diagnostics import diagnose
+from decond.lfi.exceptions import PosteriorWarning, SimulationError, SimulationWarning, StoreError
 from decond.lfi.inference import METHODS, infer
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.dme import DME
@@ -22,13 +22,11 @@ from decond.lfi.methods.mdn import MDN
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.methods.residual import ResidualLikelihood
 from decond.lfi.methods.smc import SMCABC
-from decond.lfi.plans import SimulationWarning
-from decond.lfi.posterior import Posterior, PosteriorWarning
+from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore
-from decond.lfi.work import SimulationError
 
 __all__ = [
     "DME",
@@ -57,6 +55,7 @@ __all__ = [
     "compare",
     "diagnose",
     "diagnostics",
+    "exceptions",
     "infer",
     "simulate",
 ]

@@ -9,18 +9,10 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from decond.lfi.database import Database, StoreError
+from decond.lfi.database import Database
+from decond.lfi.exceptions import StoreError
 
 __all__ = ["Claimant"]
-
-BEAT = 5.0
-"""Seconds between two signs of life."""
-
-SILENCE = 30.0
-"""Seconds without a sign of life after which a process that cannot be looked up is taken for dead."""
-
-SILENCE_HERE = 600.0
-"""The same for a process that is there: its simulator may keep it from giving signs."""
 
 _AT_WORK: set[str] = set()
 """The calls that are running in this process."""
@@ -31,10 +23,19 @@ class Claimant:
 
     A process of this machine is dead if the operating system does not know it. For processes elsewhere, in another
     container for example, a counter that stands still for 30 seconds of our own clock means dead.
+
+    Args:
+        database: The store's database.
+        heartbeat: Seconds between two signs of life.
+        silence: Seconds without a sign of life after which a process that cannot be looked up is taken for dead.
+        silence_here: The same for a process that is there: its simulator may keep it from giving signs.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, *, heartbeat: float = 5.0, silence: float = 30.0, silence_here: float = 600.0
+    ) -> None:
         self.database = database
+        self.heartbeat, self.silence, self.silence_here = heartbeat, silence, silence_here
         self.token = uuid.uuid4().hex
         self._heard: dict[str, tuple[int, float]] = {}
 
@@ -86,11 +87,11 @@ class Claimant:
         if not found:
             return False
         machine, pid, born, beat = found[0]
-        patience = SILENCE
+        patience = self.silence
         if os.name == "posix" and machine == _machine():
             if not _exists(pid) or _born(pid) != born or (pid == os.getpid() and owner not in _AT_WORK):
                 return False
-            patience = SILENCE_HERE
+            patience = self.silence_here
         last_beat, since = self._heard.setdefault(owner, (beat, time.monotonic()))
         if beat != last_beat:
             self._heard[owner] = (beat, time.monotonic())
@@ -106,7 +107,7 @@ class Claimant:
             connection.execute("DELETE FROM workers WHERE token = ?", (owner,))
 
     def _beat(self, done: threading.Event) -> None:
-        while not done.wait(BEAT):
+        while not done.wait(self.heartbeat):
             with contextlib.suppress(StoreError), self.database.transaction() as connection:
                 connection.execute("UPDATE workers SET beat = beat + 1 WHERE token = ?", (self.token,))
 

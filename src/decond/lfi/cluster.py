@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
+from decond.lfi.exceptions import SimulationError, TransferError, WorkerError
 from decond.lfi.execution import Result, described
-from decond.lfi.work import CRASHED, SimulationError, Task, Work
+from decond.lfi.work import CRASHED, Task, Work
 from decond.scale import cluster as workers
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "group_size"]
 
 GROUP_SECONDS = 0.2
 """Seconds of simulation that go out together: a task of Dask costs about a millisecond."""
@@ -75,7 +76,7 @@ class Cluster:
                     self._fill(tasks, simulator)
                     yield from found
         except OSError as error:
-            raise SimulationError(_lost(error)) from error
+            raise _lost(error) from error
         finally:
             for future in self._running:
                 future.release()
@@ -101,7 +102,7 @@ class Cluster:
                 return next(self._arriving)
             except TimeoutError:
                 if vigil.abandoned():
-                    raise SimulationError(_DESERTED.format(workers.PATIENCE)) from None
+                    raise WorkerError(_DESERTED.format(workers.PATIENCE)) from None
                 self._arriving = self._tracked()
 
     def _fill(self, tasks: Iterator[Task], simulator: Any) -> None:
@@ -125,8 +126,17 @@ class Cluster:
     def _adapt(self, found: list[Rows]) -> None:
         """Choose the size of further groups by the time that this one took."""
         seconds = sum(result.seconds for _, results in found for result in results) / len(found)
-        fitting = GROUP_SECONDS / max(seconds, GROUP_SECONDS / GROUP_MOST)
-        self._size = max(1, min(2 * len(found), int(fitting)))
+        self._size = group_size(seconds, len(found))
+
+
+def group_size(seconds: float, last: int) -> int:
+    """Return how many tasks of so many seconds go out together, at most twice as many as last time.
+
+    >>> group_size(1.0, last=8), group_size(0.05, last=8), group_size(0.0, last=8), group_size(0.0, last=90)
+    (1, 4, 16, 100)
+    """
+    fitting = GROUP_SECONDS / max(seconds, GROUP_SECONDS / GROUP_MOST)
+    return max(1, min(2 * last, int(fitting)))
 
 
 def _launcher() -> Callable[[bytes, list[Task]], list[Rows]]:
@@ -153,28 +163,28 @@ def _checked(future: Any, answer: Any) -> list[Rows]:
         results: list[Rows] = answer
         return results
     error = answer[1] if future.status == "error" else answer
-    raise SimulationError(_explained(error)) from error
+    raise _explained(error) from error
 
 
-def _explained(error: BaseException) -> str:
+def _explained(error: BaseException) -> SimulationError:
     from distributed import CancelledError, KilledWorker
 
     if isinstance(error, KilledWorker):
-        return (
+        return WorkerError(
             f"workers of the Dask cluster died, one after the other, while they ran the same simulations: {CRASHED}"
         )
     if isinstance(error, CancelledError):
         return _lost(error)
     if isinstance(error, ImportError):
-        return (
+        return TransferError(
             f"the simulator could not be loaded by a worker of the Dask cluster ({error}). Install decond and the "
             "module that defines the simulator on the workers; client.upload_file(...) sends a single file."
         )
-    return f"a worker of the Dask cluster could not run the simulator ({described(error)})."
+    return SimulationError(f"a worker of the Dask cluster could not run the simulator ({described(error)}).")
 
 
-def _lost(error: BaseException) -> str:
-    return (
+def _lost(error: BaseException) -> WorkerError:
+    return WorkerError(
         f"the Dask cluster gave up the simulations ({described(error)}). It was closed or restarted, or "
         "the connection broke. A store keeps what had finished; connect again, and the same call goes on."
     )

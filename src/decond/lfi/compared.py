@@ -6,6 +6,7 @@ from typing import Any
 
 from decond.checks import as_count
 from decond.comparison import chosen_by_label
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.inference import METHODS, method_named
 from decond.lfi.methods.base import FEW, Method
 from decond.lfi.prior import Prior
@@ -56,9 +57,11 @@ class Given:
         if raw and self.raw is not None:
             return self.raw.checked(raw=False)
         if not isinstance(self.prior, Prior):
-            raise TypeError(f"prior is {type(self.prior).__name__}; give an lfi.Prior.")
+            raise ArgumentTypeError("prior", f"prior is {type(self.prior).__name__}; give an lfi.Prior.")
         if self.observed is None:
-            raise TypeError("observed is missing; give the observation, a row like those that the simulator returns.")
+            raise ArgumentTypeError(
+                "observed", "observed is missing; give the observation, a row like those that the simulator returns."
+            )
         return self
 
 
@@ -76,8 +79,12 @@ def _of_problem(
     problem: Any, prior: Any, observed: Any, reference: Any, truth: Any, batched: bool, summarize: Any
 ) -> Given:
     """Return what a problem holds; `reference` and `true_parameters` may be given beside it."""
-    if prior is not None or batched or summarize is not None:
-        raise ValueError("a problem has a prior, and says how its simulator is called; leave these arguments out.")
+    given = {"prior": prior is not None, "batched": batched, "summarize": summarize is not None}
+    if any(given.values()):
+        first = next(name for name, is_given in given.items() if is_given)
+        raise ArgumentError(
+            first, "a problem has a prior, and says how its simulator is called; leave these arguments out."
+        )
     found = problem.observed if observed is None else observed
     reference = getattr(problem, "log_posterior", None) if reference is None and observed is None else reference
     truth = getattr(problem, "true_parameters", None) if truth is None and observed is None else truth
@@ -116,8 +123,9 @@ def checked_budget(n_simulations: Any, prior: Prior) -> int:
     """Return the number of simulations; raise if it is too small for any method to begin with."""
     total, needed = as_count(n_simulations, "n_simulations"), 11 + FEW * prior.dim
     if total < needed:
-        raise ValueError(
+        raise ArgumentError(
+            "n_simulations",
             f"n_simulations is {total}, but methods need at least {needed} for {prior.dim} parameter(s), and many "
-            "more for a good answer. Nothing was run; give a larger number."
+            "more for a good answer. Nothing was run; give a larger number.",
         )
     return total

@@ -18,13 +18,14 @@ from decond.lfi.compared import (
     given_problem,
     takes_raw,
 )
+from decond.lfi.exceptions import ComparisonError, SimulationError
 from decond.lfi.inference import check_on_few, infer
 from decond.lfi.judging import Judge
 from decond.lfi.methods.base import Method, summarized_observation
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import SimulationError, simulate
+from decond.lfi.simulate import simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore
 from decond.plotting import ComparisonDisplay, Rows
@@ -149,7 +150,9 @@ class Shared(NamedTuple):
                 check_on_few(like, simulator, prior, seen, budget, seed, run)
                 sims = simulate(simulator, prior, budget, seed=seed, round=0, **run)
             except SimulationError as error:
-                raise SimulationError(_without_store(str(error))) from None
+                if not error.failures:
+                    raise
+                raise SimulationError(_without_store(str(error)), failures=error.failures) from None
             like.check_observation(seen, sims)
         return cls(given, seed, options, path, sims, time.perf_counter() - begin)
 
@@ -251,7 +254,7 @@ def _concluded(given: Given, judge: Judge, runs: list[Run], budget: int) -> Comp
     errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
     if not found:
         reasons = "; ".join(f"{run.label} {run.row['notes']}" for run in runs)
-        raise ValueError(f"no method gave a posterior: {reasons}")
+        raise ComparisonError(f"no method gave a posterior: {reasons}", errors)
     table = pd.DataFrame([{"method": run.label, "seed": run.seed, **run.row} for run in runs])
     table = table[["method", "seed", *(name for name in judge.columns if name in table), "notes"]]
     frame = averaged(table, judge.measure)

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Database", "StoreError"]
+from decond.lfi.exceptions import StoreBusyError, StoreDamagedError, StoreError, StoreFormatError
+
+__all__ = ["Database"]
 
 APPLICATION = 0x64636E64
 """Marks the file as ours ("dcnd"), in SQLite's field for that."""
@@ -36,10 +38,6 @@ TABLES = (
     "CREATE INDEX open_rows ON simulations (round, row) WHERE status = 'open'",
     "CREATE INDEX running_rows ON simulations (owner) WHERE status = 'running'",
 )
-
-
-class StoreError(ValueError):
-    """A simulation store cannot be opened, read or written, or belongs to another question."""
 
 
 class Database:
@@ -88,18 +86,22 @@ class Database:
             return
         place = Path(self.path)
         if place.is_dir():
-            raise StoreError(f"the store {self.path} is a folder; give the name of a file, such as runs.sqlite.")
+            raise StoreError(
+                f"the store {self.path} is a folder; give the name of a file, such as runs.sqlite.", path=self.path
+            )
         if not place.parent.is_dir():
             raise StoreError(
-                f"the store {self.path} lies in a folder that does not exist; create {place.parent} first."
+                f"the store {self.path} lies in a folder that does not exist; create {place.parent} first.",
+                path=self.path,
             )
         if place.exists() and place.stat().st_size > 0:
             with place.open("rb") as file:
                 start = file.read(16)
             if start != b"SQLite format 3\0":
-                raise StoreError(
-                    f"{self.path} is not a simulation store: it is no SQLite file. Give another name; this file was "
-                    "left as it is."
+                raise StoreFormatError(
+                    f"{self.path} is not a simulation store: it is not a SQLite file. Give another name; this file "
+                    "was left as it is.",
+                    path=self.path,
                 )
 
     def _identify(self) -> None:
@@ -115,14 +117,16 @@ class Database:
                     connection.execute(f"PRAGMA user_version = {VERSION}")
         version = self.rows("PRAGMA user_version")[0][0]
         if version > VERSION:
-            raise StoreError(
+            raise StoreFormatError(
                 f"the store {self.path} was written by a newer version of decond (format {version}; this one reads "
-                f"up to {VERSION}). Update decond, or use a new file."
+                f"up to {VERSION}). Update decond, or use a new file.",
+                path=self.path,
+                version=version,
             )
         if self.path != ":memory:" and Path(self.path).stat().st_size <= CHECKED_BYTES:
             found = self.rows("PRAGMA quick_check(1)")[0][0]
             if found != "ok":
-                raise StoreError(_damaged(self.path, found))
+                raise _damaged(self.path, found)
 
     def _is_ours(self) -> bool:
         """Tell a store from an empty file, within a transaction; refuse what is neither."""
@@ -130,9 +134,10 @@ class Database:
         if application == APPLICATION:
             return True
         if application != 0 or self.rows("SELECT count(*) FROM sqlite_master")[0][0] > 0:
-            raise StoreError(
+            raise StoreFormatError(
                 f"{self.path} is a SQLite file of another program, not a simulation store. Give another name; this "
-                "file was left as it is."
+                "file was left as it is.",
+                path=self.path,
             )
         return False
 
@@ -152,24 +157,29 @@ class Database:
         try:
             yield
         except sqlite3.ProgrammingError as error:
-            raise StoreError(f"the store {self.path} was closed; open it again with SimulationStore(...).") from error
+            raise StoreError(
+                f"the store {self.path} was closed; open it again with SimulationStore(...).", path=self.path
+            ) from error
         except sqlite3.DatabaseError as error:
             text = str(error)
             if "locked" in text or "busy" in text:
-                raise StoreError(
+                raise StoreBusyError(
                     f"the store {self.path} was held by another process for more than {WAIT:g} s; wait for it, or "
-                    "end it."
+                    "end it.",
+                    path=self.path,
                 ) from error
             if "malformed" in text or "not a database" in text or "corrupt" in text:
-                raise StoreError(_damaged(self.path, text)) from error
+                raise _damaged(self.path, text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
-                "and that the disk is not full."
+                "and that the disk is not full.",
+                path=self.path,
             ) from error
 
 
-def _damaged(path: str, what: str) -> str:
-    return (
+def _damaged(path: str, what: str) -> StoreDamagedError:
+    return StoreDamagedError(
         f"the store {path} is damaged ({' '.join(what.split())}). Go back to a copy of it, or rescue what is left "
-        f"with the SQLite program: sqlite3 {path} .recover"
+        f"with the SQLite program: sqlite3 {path} .recover",
+        path=path,
     )

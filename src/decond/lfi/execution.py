@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["LimitedCaller", "Result", "call", "described", "in_order", "names_of", "summarized"]
+__all__ = ["LimitedCaller", "Result", "StartError", "call", "described", "in_order", "names_of", "summarized"]
 
 NOT_FINITE = "returned NaN or infinity"
 """The reason of a simulation whose result cannot be used."""
 
 Simulator = Callable[..., Any]
+
+
+class StartError(RuntimeError):
+    """The process for calls with a limit on time could not load the simulator."""
 
 
 class Result(NamedTuple):
@@ -269,7 +273,7 @@ class LimitedCaller:
             problem = _ending(self._process.wait()) or described(error)
         if problem:
             self.close()
-            raise RuntimeError(
+            raise StartError(
                 f"the simulator cannot be run in a process of its own, which timeout needs: {problem}. Define it in "
                 "a module that can be imported, or leave timeout out."
             )

@@ -13,13 +13,14 @@ import joblib
 import numpy as np
 
 from decond.checks import as_count, as_row, value_names
+from decond.errors import ArgumentError, ArgumentTypeError
+from decond.lfi.exceptions import FewValidWarning, PosteriorWarning, SimulationError, StoreWarning
 from decond.lfi.execution import names_of
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
-from decond.lfi.plans import SimulationWarning
-from decond.lfi.posterior import Posterior, PosteriorWarning
+from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import SimulationError, check_options, simulate
+from decond.lfi.simulate import check_options, simulate
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
 from decond.messages import warn
@@ -45,9 +46,6 @@ METHODS = {
 
 PILOT = 0.2
 """Share of the budget that methods which run the simulator themselves spend on fixing scales."""
-
-FEW_VALID = r"only \d+ of \d+ simulations are valid"
-"""How the warning of `simulate` begins if many simulations fail."""
 
 SURE = 5
 """Valid simulations that an observation has to differ from to be refused; one alone may be the odd one."""
@@ -97,7 +95,7 @@ def infer(
     """
     seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed
     if not isinstance(prior, Prior):
-        raise TypeError(f"prior is {type(prior).__name__}; give an lfi.Prior.")
+        raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
     check_options(batched, timeout)
     chosen = copy.copy(method_named(method, seed))
     seen = _seen(chosen, observed, summarize)
@@ -128,7 +126,9 @@ def method_named(method: str | Method, seed: Any = 0) -> Method:
         return method
     name = "residual" if method == "auto" else method
     if name not in METHODS:
-        raise ValueError(f"method is {method!r}; choose one of 'auto', {', '.join(map(repr, METHODS))}, or a method.")
+        raise ArgumentError(
+            "method", f"method is {method!r}; choose one of 'auto', {', '.join(map(repr, METHODS))}, or a method."
+        )
     found: Method = getattr(import_module("decond.lfi"), METHODS[name])(seed=seed)
     return found
 
@@ -144,7 +144,10 @@ def round_sizes(total: int, rounds: int, first: int = 1) -> list[int]:
     [12, 4, 4]
     """
     if first == 1 and total < rounds:
-        raise ValueError(f"n_simulations is {total}, fewer than the {rounds} rounds; give more, or fewer rounds.")
+        raise ArgumentError(
+            "n_simulations",
+            f"n_simulations is {total}, fewer than the {rounds} rounds; give more, or fewer rounds.",
+        )
     shares = np.cumsum([4.0, *[3.0] * (rounds - 1)]) / (1.0 + 3.0 * rounds)
     sizes = np.diff([0, *np.round(shares * total).astype(int)]).tolist()
     if sizes[0] >= first and min(sizes) > 0:
@@ -165,9 +168,10 @@ def _checked_budget(method: Method, prior: Prior, n_simulations: Any) -> int:
     total = as_count(n_simulations, "n_simulations")
     needed = _needed(prior) + (1 if method.runs_simulator else 0)
     if total < needed:
-        raise ValueError(
+        raise ArgumentError(
+            "n_simulations",
             f"n_simulations is {total}, but {type(method).__name__} needs at least {needed} simulations for "
-            f"{prior.dim} parameter(s), and many more for a good answer. Nothing was run; give a larger number."
+            f"{prior.dim} parameter(s), and many more for a good answer. Nothing was run; give a larger number.",
         )
     return total
 
@@ -223,11 +227,11 @@ def _label(number: int, mark: str, prior: Prior, store: Any) -> str:
         if file.observation_of(str(number), mark) == mark:
             return str(number)
         if number == 1:
-            warn(
+            message = (
                 f"the further rounds in the store {file.path} were proposed for another observation. Round 0 is "
-                f"shared; the others are run anew for this observation, and kept as round 1:{mark} and so on.",
-                SimulationWarning,
+                f"shared; the others are run anew for this observation, and kept as round 1:{mark} and so on."
             )
+            warn(StoreWarning(message, argument="observed", path=file.path))
     return f"{number}:{mark}"
 
 
@@ -273,10 +277,11 @@ def _seen(method: Method, observed: Any, summarize: Callable[[Any], Any] | None)
         row = as_row(observed, "observed")
         return row if value_names(observed) is None else observed
     if summarize is None:
-        raise ValueError(
+        raise ArgumentError(
+            "summarize",
             f"{type(method).__name__} compares raw data sets, and these are kept where simulations are summarized. "
             "Give summarize=..., a function of what the simulator returns, for example numpy.mean, and the raw data "
-            "set as observed."
+            "set as observed.",
         )
     return observed
 
@@ -289,9 +294,10 @@ def _check_raw_names(observed: Any, prior: Prior, store: Any) -> None:
     with opened(store, prior) as file:
         known = file.raw_names(len(names))
     if known is not None and list(names) != known:
-        raise ValueError(
+        raise ArgumentError(
+            "observed",
             f"observed has raw data {', '.join(names)} where the simulator returns {', '.join(known)}, and summarize "
-            "gets values without names. Give them in that order."
+            "gets values without names. Give them in that order.",
         )
 
 
@@ -312,7 +318,7 @@ def check_on_few(
     few = 1 if n_jobs == 0 else joblib.effective_n_jobs(n_jobs)  # simulate refuses 0
     while few < size:
         with warnings.catch_warnings(), contextlib.suppress(SimulationError):
-            warnings.filterwarnings("ignore", FEW_VALID, SimulationWarning)  # said of all of them later
+            warnings.simplefilter("ignore", FewValidWarning)  # said of all of them later
             first = simulate(simulator, prior, few, seed=seed, round=0, **{**options, "progress": False})
             try:
                 method.check_observation(observed, first)

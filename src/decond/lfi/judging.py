@@ -10,6 +10,7 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.ndimage import gaussian_filter1d
 
 from decond.checks import as_rows, frozen
+from decond.errors import ArgumentError
 from decond.lfi.diagnostics import c2st, simulation_based_calibration
 from decond.lfi.methods.base import Method
 from decond.lfi.posterior import Posterior
@@ -89,7 +90,9 @@ class Reference:
         """Return the density of a single parameter on a grid, up to a constant."""
         log_values = self._values(grid[:, None])
         if log_values.max() == -np.inf:
-            raise ValueError("reference is -inf wherever the prior is; give the log density of the true posterior.")
+            raise ArgumentError(
+                "reference", "reference is -inf wherever the prior is; give the log density of the true posterior."
+            )
         return np.exp(log_values - log_values.max())
 
     def interval(self, column: int) -> tuple[float, float]:
@@ -100,15 +103,17 @@ class Reference:
     def _values(self, theta: np.ndarray) -> np.ndarray:
         values = np.asarray(self._log_density(theta), dtype=np.float64).reshape(-1)
         if values.shape != (len(theta),):
-            raise ValueError(
+            raise ArgumentError(
+                "reference",
                 f"reference gives values of shape {values.shape} for {len(theta)} rows of parameters; it has to give "
-                "one log density for each row."
+                "one log density for each row.",
             )
         if np.isnan(values).any():
             at = theta[int(np.argmax(np.isnan(values)))]
-            raise ValueError(
+            raise ArgumentError(
+                "reference",
                 f"reference is not a number at the parameters {at}, where the prior is; a log density is a number "
-                "there, or -inf."
+                "there, or -inf.",
             )
         return values
 
@@ -124,14 +129,16 @@ def as_reference(prior: Prior, reference: Any) -> Reference | None:
         return found
     draws = as_rows(reference, "reference")
     if draws.shape[1] != prior.dim:
-        raise ValueError(
+        raise ArgumentError(
+            "reference",
             f"reference has {draws.shape[1]} column(s) but the prior has {prior.dim} parameter(s): give draws of the "
-            "true posterior, one column for each, or its log density as a function of rows."
+            "true posterior, one column for each, or its log density as a function of rows.",
         )
     if len(draws) < FEWEST:
-        raise ValueError(
+        raise ArgumentError(
+            "reference",
             f"reference has {len(draws)} draws of the true posterior; at least {FEWEST} are needed to tell how far "
-            "another one is from it. Give more, or leave it out."
+            "another one is from it. Give more, or leave it out.",
         )
     return Reference(prior, draws=frozen(draws))
 
@@ -190,7 +197,7 @@ class Judge:
 
     @property
     def shown(self) -> list[tuple[str, float, float]]:
-        """The columns of judgement that a picture shows, with the best value and where the axis begins."""
+        """The columns of judgment that a picture shows, with the best value and where the axis begins."""
         best = 0.0 if self.prior.dim == 1 else 0.5  # a classifier that guesses is right half of the time
         accuracy = [(self.measure, best, best)] if self.measure else []
         return [*accuracy, *([(HELD_OUT, LEVEL, 0.0)] if self.calibrates else [])]
@@ -245,14 +252,17 @@ def _true_parameters(prior: Prior, given: Any) -> np.ndarray | None:
         return None
     if isinstance(given, Mapping):
         if set(given) != set(prior.names):
-            raise ValueError(
+            raise ArgumentError(
+                "true_parameters",
                 f"true_parameters has {', '.join(map(str, given)) or 'nothing'}, but the parameters are called "
-                f"{', '.join(prior.names)}; give a number for each of them."
+                f"{', '.join(prior.names)}; give a number for each of them.",
             )
         given = [given[name] for name in prior.names]
     truth = prior.rows(given, "true_parameters")
     if len(truth) != 1:
-        raise ValueError(f"true_parameters has {len(truth)} rows; give one value for each parameter.")
+        raise ArgumentError(
+            "true_parameters", f"true_parameters has {len(truth)} rows; give one value for each parameter."
+        )
     row: np.ndarray = truth[0]
     return row
 
@@ -273,7 +283,7 @@ def _variation(draws: np.ndarray, known: np.ndarray) -> float:
 
 
 def _even_quantiles(draws: np.ndarray) -> np.ndarray:
-    """Return quantiles at even levels, where each distinct draw is spread halfway to its neighbours."""
+    """Return quantiles at even levels, where each distinct draw is spread halfway to its neighbors."""
     values, counts = np.unique(draws, return_counts=True)
     between = 0.5 * (values[1:] + values[:-1])
     ends = values[[0, -1]]

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from decond.errors import ArgumentError
 from decond.lfi.execution import Result, in_order
 
 __all__ = ["NAMED", "RAW", "forget_names", "in_first_order", "names_by_number", "told_in_order"]
@@ -30,9 +31,10 @@ def told_in_order(connection: sqlite3.Connection, results: Sequence[Result]) -> 
     ordered = in_first_order(connection, results)
     for i, (given, result) in enumerate(zip(results, ordered, strict=True)):
         if result.reason != given.reason:
-            raise ValueError(
+            raise ArgumentError(
+                "x",
                 f"row {i} of x {result.reason}. Give the same names, or values without names, in that order; nothing "
-                "of this call was recorded."
+                "of this call was recorded.",
             )
     return ordered
 

@@ -4,21 +4,17 @@ import json
 import sqlite3
 from typing import NamedTuple, Self
 
-from decond.lfi.database import StoreError
+from decond.lfi.exceptions import StoreMismatchError, StoreWarning
 from decond.lfi.fingerprint import NONE, changed
 from decond.messages import warn
 
-__all__ = ["ADDED", "ASKED", "METHOD", "RESERVED", "Plan", "SimulationWarning", "enter_round", "plans", "write_plan"]
+__all__ = ["ADDED", "ASKED", "METHOD", "RESERVED", "Plan", "enter_round", "plans", "write_plan"]
 
 ASKED = "asked"
 ADDED = "added"
 METHOD = "method"
 RESERVED = (ASKED, ADDED, METHOD)
 """Rounds whose rows are not run by `simulate`."""
-
-
-class SimulationWarning(UserWarning):
-    """Simulations need a look: many failed, or they came from another simulator than the one given now."""
 
 
 class Plan(NamedTuple):
@@ -63,11 +59,11 @@ def enter_round(connection: sqlite3.Connection, label: str, plan: Plan, path: st
         what = f"by {noted.simulator} with other code than it has now"
     else:
         return noted
-    warn(
+    message = (
         f"the store {path} was filled {what}. What is stored is kept, and rows of both would be mixed; use a new "
-        "file unless the two give the same.",
-        SimulationWarning,
+        "file unless the two give the same."
     )
+    warn(StoreWarning(message, argument="simulator", path=path))
     return noted
 
 
@@ -93,9 +89,12 @@ def _check_alike(noted: Plan, plan: Plan, label: str, path: str) -> None:
                 continue
             what = f"{'no' if then == NONE else 'a'} summarize, and now {'none' if now == NONE else 'one'} is given"
         if then != now:
-            raise StoreError(
+            raise StoreMismatchError(
                 f"the store {path} holds round {label} made with {what}. Ask as before to go on, or use a new file "
-                "or another round."
+                "or another round.",
+                argument="summarize" if name == "summary" else name,
+                path=path,
+                round=label,
             )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
+from decond.lfi.exceptions import SimulationError, TransferError, WorkerError
 from decond.lfi.execution import Result
-from decond.lfi.work import CRASHED, UNSENDABLE, SimulationError, Task, Work
+from decond.lfi.work import CRASHED, Task, Work, unsendable
 
 __all__ = ["results"]
 
@@ -48,22 +49,22 @@ def _from_joblib(work: Work, tasks: Iterator[Task], n_jobs: int | None) -> Itera
             while group := list(itertools.islice(calls, size)):
                 yield from parallel(group)
     except (BrokenExecutor, pickle.PicklingError) as error:
-        raise SimulationError(_explained(error, work)) from error
+        raise _explained(error, work) from error
 
 
-def _explained(error: Exception, work: Work) -> str:
+def _explained(error: Exception, work: Work) -> SimulationError:
     if isinstance(error, pickle.PicklingError):
         try:
             work.payload()
-        except SimulationError as reason:
-            return str(reason)
-        return UNSENDABLE.format(function="the simulator", error=error, culprit="")
+        except TransferError as reason:
+            return reason
+        return unsendable(error)
     if "un-serialize" in str(error):
-        return (
+        return TransferError(
             "the simulator could not be loaded in a worker process: the module that defines it cannot be imported "
             "there. Define it in a module that can be imported, or use n_jobs=1."
         )
-    return f"a worker process died: {CRASHED}"
+    return WorkerError(f"a worker process died: {CRASHED}")
 
 
 def _as_they_come(arriving: Any) -> Iterator[Any]:

@@ -7,6 +7,8 @@ import numpy as np
 
 from decond.checks import as_count, as_generator, as_number, as_targets, frozen
 from decond.embeddings import MeanEmbedding
+from decond.errors import ArgumentError
+from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.messages import warn
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from decond.plotting import PairsDisplay
 
-__all__ = ["Posterior", "PosteriorWarning"]
+__all__ = ["Posterior"]
 
 DRAWS = 10_000
 """Draws behind means, quantiles and pictures."""
@@ -28,10 +30,6 @@ PRIOR_SHARE = 0.1
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
 
-class PosteriorWarning(UserWarning):
-    """The posterior may be wrong, and why."""
-
-
 class Posterior:
     """What the observation tells about the parameters.
 
@@ -39,7 +37,7 @@ class Posterior:
     them also give the `embedding`, a weighted set of points, the `log_likelihood` as a function of rows of
     parameters, and the `log_evidence` (or only a `log_normalizer`, where the likelihood is not one of the data).
     `effective` is the number of simulations that the answer rests on, and `simulations` are those it was made
-    from. `notes` are sentences that a user should read; each is also issued as a `PosteriorWarning`.
+    from. `warnings` are the reasons why the answer may be wrong: each has been issued, and `notes` are their texts.
 
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2)})
@@ -58,7 +56,7 @@ class Posterior:
         log_evidence: float | None = None,
         log_normalizer: float | None = None,
         effective: float | None = None,
-        notes: Iterable[str] = (),
+        notes: Iterable[str | PosteriorWarning] = (),
         proposer: Sampler | None = None,
         seed: Any = 0,
     ) -> None:
@@ -67,16 +65,22 @@ class Posterior:
         self._log_normalizer = log_evidence if log_normalizer is None else log_normalizer
         self.effective = effective
         self.simulations: Simulations | None = None
-        self.notes: list[str] = []
+        self.warnings: list[PosteriorWarning] = []
         self._sampler, self._proposer, self._seed = sampler, proposer, seed
         self._samples: np.ndarray | None = None
         for note in notes:
             self.note(note)
 
-    def note(self, sentence: str) -> None:
-        """Keep a sentence for the user, and warn with it."""
-        self.notes.append(sentence)
-        warn(sentence, PosteriorWarning)
+    def note(self, warning: str | PosteriorWarning) -> None:
+        """Keep a warning for the user, and issue it; a sentence becomes a `PosteriorWarning`."""
+        kept = PosteriorWarning(warning) if isinstance(warning, str) else warning
+        self.warnings.append(kept)
+        warn(kept)
+
+    @property
+    def notes(self) -> list[str]:
+        """The texts of `warnings`, sentences that a user should read."""
+        return [str(warning) for warning in self.warnings]
 
     @property
     def samples(self) -> np.ndarray:
@@ -124,13 +128,13 @@ class Posterior:
         """Return quantiles of each parameter: (d,) for a number, (len(q), d) for a list."""
         levels = np.asarray(q, dtype=np.float64)
         if levels.size == 0 or not ((levels >= 0.0) & (levels <= 1.0)).all():
-            raise ValueError(f"q is {q!r}; give numbers between 0 and 1, for example [0.025, 0.5, 0.975].")
+            raise ArgumentError("q", f"q is {q!r}; give numbers between 0 and 1, for example [0.025, 0.5, 0.975].")
         return np.quantile(self.samples, levels, axis=0)
 
     def interval(self, level: float = 0.95) -> np.ndarray:
         """Return the central interval of each parameter, (2, d): its low and its high ends."""
         if not 0.0 < as_number(level, "level") < 1.0:
-            raise ValueError(f"level is {level!r}; give a number between 0 and 1, for example 0.95.")
+            raise ArgumentError("level", f"level is {level!r}; give a number between 0 and 1, for example 0.95.")
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
     def expectation(self, function: Callable[[np.ndarray], Any]) -> Any:
@@ -209,7 +213,7 @@ class Posterior:
 
         known = None if truth is None else self.prior.rows(truth, "truth")
         if known is not None and len(known) != 1:
-            raise ValueError(f"truth has {len(known)} rows; give one value for each parameter.")
+            raise ArgumentError("truth", f"truth has {len(known)} rows; give one value for each parameter.")
         return PairsDisplay.from_posterior(self, None if known is None else known[0], ax=ax)
 
     def summary(self) -> "pd.DataFrame":
@@ -275,10 +279,14 @@ class Posterior:
     def _column(self, parameter: str | int) -> int:
         if isinstance(parameter, str):
             if parameter not in self.names:
-                raise ValueError(f"there is no parameter {parameter!r}; choose from {', '.join(self.names)}.")
+                raise ArgumentError(
+                    "parameter", f"there is no parameter {parameter!r}; choose from {', '.join(self.names)}."
+                )
             return self.names.index(parameter)
         if not 0 <= parameter < len(self.names):
-            raise ValueError(f"parameter is {parameter}; give a number from 0 to {len(self.names) - 1}, or a name.")
+            raise ArgumentError(
+                "parameter", f"parameter is {parameter}; give a number from 0 to {len(self.names) - 1}, or a name."
+            )
         return parameter
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_count, as_generator, as_rows, frozen
+from decond.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["Prior"]
 
@@ -53,15 +54,16 @@ class Prior:
         self._law: _Independent | _Joint
         if isinstance(distributions, Mapping):
             if names is not None or support is not None:
-                raise ValueError(
+                raise ArgumentError(
+                    "support" if names is None else "names",
                     "names and support go with a joint distribution; a mapping from names to distributions has its "
-                    "names already, and each distribution knows its support. Leave them out."
+                    "names already, and each distribution knows its support. Leave them out.",
                 )
-            self.names = _checked_names(list(distributions))
+            self.names = _checked_names(list(distributions), "distributions")
             self._law = _Independent(dict(distributions))
         else:
             self._law = _Joint(distributions, support, names)
-            self.names = _checked_names(names or [f"theta_{i + 1}" for i in range(self._law.dim)])
+            self.names = _checked_names(names or [f"theta_{i + 1}" for i in range(self._law.dim)], "names")
         self.dim = len(self.names)
         self.low: np.ndarray = frozen(self._law.low)
         self.high: np.ndarray = frozen(self._law.high)
@@ -115,9 +117,10 @@ class Prior:
             array = array[None, :]
         rows = as_rows(array, name)
         if rows.shape[1] != self.dim:
-            raise ValueError(
+            raise ArgumentError(
+                name,
                 f"{name} has {rows.shape[1]} column(s) but the prior has {self.dim} parameter(s): "
-                f"{', '.join(self.names)}. Give one column for each, in this order."
+                f"{', '.join(self.names)}. Give one column for each, in this order.",
             )
         return rows
 
@@ -158,23 +161,25 @@ class _Joint:
 
     def __init__(self, joint: Any, support: tuple[Any, Any] | None, names: Sequence[str] | None) -> None:
         if not (hasattr(joint, "rvs") and hasattr(joint, "logpdf")):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "distributions",
                 f"distributions is {joint!r}; give a mapping from names to scipy.stats distributions, for example "
                 '{"rate": scipy.stats.gamma(2)}, or one joint distribution with rvs and logpdf, such as '
-                "scipy.stats.multivariate_normal(mean, cov)."
+                "scipy.stats.multivariate_normal(mean, cov).",
             )
         self.joint = joint
         draws = np.asarray(joint.rvs(size=2, random_state=np.random.default_rng(0)), dtype=np.float64)
         self.dim = 1 if draws.ndim == 1 else draws.shape[1]
         if names is not None and len(names) != self.dim:
-            raise ValueError(
+            raise ArgumentError(
+                "names",
                 f"names has {len(names)} entries but the joint distribution has {self.dim} dimension(s); give one "
-                "name for each."
+                "name for each.",
             )
         bounds = (-np.inf, np.inf) if support is None else support
         self.low, self.high = (np.broadcast_to(np.asarray(b, np.float64), (self.dim,)).copy() for b in bounds)
         if not (self.low < self.high).all():
-            raise ValueError(f"support is {support!r}; each low bound has to be below its high bound.")
+            raise ArgumentError("support", f"support is {support!r}; each low bound has to be below its high bound.")
         self.log_mass = 0.0 if support is None else self._log_mass()
         self._check_rows()
 
@@ -185,9 +190,10 @@ class _Joint:
             kept = np.concatenate([kept, draws[((draws >= self.low) & (draws <= self.high)).all(axis=1)]])
             if len(kept) >= n:
                 return kept[:n]
-        raise ValueError(
+        raise ArgumentError(
+            "support",
             f"only {len(kept)} of {TRIES * n} draws of the joint prior lie inside its support; widen the support, or "
-            "give a distribution that lies in it."
+            "give a distribution that lies in it.",
         )
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
@@ -211,9 +217,10 @@ class _Joint:
         except ValueError:
             values = np.empty(0)
         if values.shape != (3,):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "distributions",
                 f"the joint distribution {self.joint!r} has no density for rows of {self.dim} parameters; its logpdf "
-                "has to take rows (n, d) and return n values."
+                "has to take rows (n, d) and return n values.",
             )
 
     def quantiles(self) -> np.ndarray:
@@ -256,36 +263,45 @@ class _WorkingScale:
         return np.log(self.scale).sum() + t[..., self.upward].sum(axis=-1) - t[..., self.downward].sum(axis=-1)
 
 
-def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
+def _checked_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
     if not names:
-        raise ValueError('the prior has no parameters; give at least one, such as {"rate": scipy.stats.gamma(2)}.')
+        raise ArgumentError(
+            "distributions", 'the prior has no parameters; give at least one, such as {"rate": scipy.stats.gamma(2)}.'
+        )
     for name in names:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"a parameter is called {name!r}; names are text.")
+            raise ArgumentTypeError(argument, f"a parameter is called {name!r}; names are text.")
     if len(set(names)) != len(names):
-        raise ValueError(f"names {list(names)} repeat; each parameter needs its own.")
+        raise ArgumentError(argument, f"names {list(names)} repeat; each parameter needs its own.")
     return tuple(names)
 
 
 def _check_marginal(name: str, marginal: Any) -> None:
+    argument = f"distributions[{name!r}]"
     if hasattr(getattr(marginal, "dist", marginal), "_pmf"):
-        raise TypeError(f"the prior of {name!r} is discrete; only continuous parameters are supported.")
+        raise ArgumentTypeError(
+            argument, f"the prior of {name!r} is discrete; only continuous parameters are supported."
+        )
     if not all(hasattr(marginal, attribute) for attribute in ("rvs", "logpdf", "ppf", "support")):
-        raise TypeError(
+        raise ArgumentTypeError(
+            argument,
             f"the prior of {name!r} is {marginal!r}; give a frozen scipy.stats distribution, for example "
-            "scipy.stats.norm(0, 1) or scipy.stats.uniform(low, width)."
+            "scipy.stats.norm(0, 1) or scipy.stats.uniform(low, width).",
         )
     if not hasattr(marginal, "dist"):
-        raise TypeError(
-            f"the prior of {name!r} has no parameters of its own; freeze it, such as scipy.stats.gamma(2, scale=1)."
+        raise ArgumentTypeError(
+            argument,
+            f"the prior of {name!r} has no parameters of its own; freeze it, such as scipy.stats.gamma(2, scale=1).",
         )
     if np.shape(marginal.mean()) not in ((), (1,)):
-        raise ValueError(
-            f"the prior of {name!r} has arrays as parameters; give one distribution for each parameter of the model."
+        raise ArgumentError(
+            argument,
+            f"the prior of {name!r} has arrays as parameters; give one distribution for each parameter of the model.",
         )
     low, high = marginal.support()
     if not (low < high and np.isfinite(marginal.ppf(0.5))):
-        raise ValueError(
+        raise ArgumentError(
+            argument,
             f"the prior of {name!r} has arguments that {marginal.dist.name} does not accept ({marginal.args}, "
-            f"{marginal.kwds}); check their signs: a scale has to be positive."
+            f"{marginal.kwds}); check their signs: a scale has to be positive.",
         )

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond.checks import check_same_length
-from decond.lfi.database import StoreError
+from decond.errors import ArgumentError, ArgumentTypeError
+from decond.lfi.exceptions import StoreDamagedError
 from decond.lfi.execution import NOT_FINITE, Result, names_of, summarized
 from decond.lfi.fingerprint import NONE, fingerprint
 from decond.lfi.names import forget_names, in_first_order
@@ -61,7 +62,9 @@ def assembled(
 def parameters(blobs: Sequence[bytes], dim: int) -> np.ndarray:
     """Return stored parameters as rows (n, dim)."""
     if any(len(item) != 8 * dim for item in blobs):
-        raise StoreError("the store is damaged: a row of parameters has the wrong length. Go back to a copy of it.")
+        raise StoreDamagedError(
+            "the store is damaged: a row of parameters has the wrong length. Go back to a copy of it."
+        )
     return array(b"".join(blobs)).reshape(len(blobs), dim)
 
 
@@ -112,7 +115,9 @@ def told(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Re
     for row, text in zip(rows, texts, strict=True):
         values, names = None if row is None else _told_values(row), of_all or names_of(row)
         if names is not None and (len(set(names)) < len(names) or (values is not None and len(values) != len(names))):
-            raise ValueError(f"x has a row with the names {', '.join(names)}; give each once, with one number.")
+            raise ArgumentError(
+                "x", f"x has a row with the names {', '.join(names)}; give each once, with one number."
+            )
         usable = values is not None and values.size > 0 and np.isfinite(values).all()
         reason = text or ("" if usable else "no result" if values is None else NOT_FINITE)
         results.append(Result(values, None, reason, np.nan, names))
@@ -124,7 +129,9 @@ def _told_values(row: Any) -> np.ndarray:
         values = list(row.values()) if isinstance(row, Mapping) else row
         return np.atleast_1d(np.asarray(values, dtype=np.float64)).ravel()
     except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"x has the row {row!r}; give numbers, or None for a simulation that failed.") from None
+        raise ArgumentTypeError(
+            "x", f"x has the row {row!r}; give numbers, or None for a simulation that failed."
+        ) from None
 
 
 def _told_rows(x: Any) -> list[Any]:
@@ -134,9 +141,10 @@ def _told_rows(x: Any) -> list[Any]:
     try:
         return list(values)
     except TypeError:
-        raise TypeError(
+        raise ArgumentTypeError(
+            "x",
             f"x is {x!r}; give one row of summaries for each simulation, (n, s), for example [[0.5], [1.5]], with "
-            "None for one that failed."
+            "None for one that failed.",
         ) from None
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
+from decond.errors import ArgumentError
+
 __all__ = ["TemperedCloud", "temper"]
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
@@ -169,9 +171,10 @@ class _Mover:
         self._ends = time.monotonic() + self.time_limit
         self.prior, self.likelihood = self._evaluate(self.points)
         if not np.isfinite(self.likelihood).any():
-            raise ValueError(
+            raise ArgumentError(
+                "log_likelihood",
                 f"the likelihood is zero at all {len(self.points)} draws from the prior: nothing can be sampled; "
-                "check the observation, or give more draws to start from"
+                "check the observation, or give more draws to start from",
             )
 
     def may_go_on(self) -> bool:

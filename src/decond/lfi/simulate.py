@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_count, as_number
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.claims import Claimant
 from decond.lfi.draws import BLOCK, drawn_parameters
+from decond.lfi.exceptions import FewValidWarning, SimulationError
 from decond.lfi.fingerprint import fingerprint
-from decond.lfi.plans import RESERVED, Plan, SimulationWarning
+from decond.lfi.plans import RESERVED, Plan
 from decond.lfi.pool import results
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.lfi.store import SimulationStore, opened
-from decond.lfi.work import SimulationError, Task, Work
+from decond.lfi.work import Task, Work
 from decond.messages import warn
 from decond.progress import Report, progress_bar
 
@@ -100,11 +102,15 @@ def simulate(
     """
     label = str(round if round is not None else 0 if proposal is None else 1)
     if label in RESERVED:
-        raise ValueError(f"round is {round!r}, which the store uses for rows made elsewhere; choose another label.")
+        raise ArgumentError(
+            "round", f"round is {round!r}, which the store uses for rows made elsewhere; choose another label."
+        )
     _check_call(simulator, summarize)
     check_options(batched, timeout)
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
-        raise ValueError(f"n_jobs is {n_jobs!r}; give a whole number other than 0 (-1 for all cores), or None.")
+        raise ArgumentError(
+            "n_jobs", f"n_jobs is {n_jobs!r}; give a whole number other than 0 (-1 for all cores), or None."
+        )
     limit = None if timeout is None else float(timeout)
     entropy = _as_entropy(seed)
     theta, count = _parameters(prior, proposal, n, entropy, label, batched)
@@ -161,21 +167,25 @@ def _check_call(simulator: Any, summarize: Any) -> None:
         if function is None and name == "summarize":
             continue
         if not callable(function):
-            raise TypeError(f"{name} is {function!r}; give a function, {name}{arguments}.")
+            raise ArgumentTypeError(name, f"{name} is {function!r}; give a function, {name}{arguments}.")
         try:
             inspect.signature(function).bind(*[None] * (1 + arguments.count(",")))
         except ValueError:  # functions written in C may not tell
             continue
         except TypeError as error:
-            raise TypeError(f"{name} {_name(function)} cannot be called as {name}{arguments}: {error}.") from None
+            raise ArgumentTypeError(
+                name, f"{name} {_name(function)} cannot be called as {name}{arguments}: {error}."
+            ) from None
 
 
 def check_options(batched: Any, timeout: Any) -> None:
     """Raise unless `batched` is True or False, and `timeout` None or a number of seconds."""
     if not isinstance(batched, bool | np.bool_):
-        raise TypeError(f"batched is {batched!r}; give True if the simulator takes many rows at once, else False.")
+        raise ArgumentTypeError(
+            "batched", f"batched is {batched!r}; give True if the simulator takes many rows at once, else False."
+        )
     if isinstance(timeout, str | bytes | bool):
-        raise TypeError(f"timeout is {timeout!r}; give a number of seconds, or None for no limit.")
+        raise ArgumentTypeError("timeout", f"timeout is {timeout!r}; give a number of seconds, or None for no limit.")
     if timeout is not None:
         as_number(timeout, "timeout", minimum=0.0, strict=True, remedy="Give seconds, or None for no limit.")
 
@@ -186,26 +196,31 @@ def _as_entropy(seed: Any) -> int:
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0, a NumPy Generator, or None.")
+        raise ArgumentError(
+            "seed", f"seed is {seed!r}; give a whole number of at least 0, a NumPy Generator, or None."
+        )
     return int(seed)
 
 
 def _parameters(prior: Any, proposal: Any, n: Any, entropy: int, label: str, batched: bool) -> tuple[np.ndarray, int]:
     """Return the parameters to plan, and how many of them were asked for: batches of prior draws are always full."""
     if not isinstance(prior, Prior):
-        raise TypeError(f"prior is {prior!r}; give a Prior, for example Prior({{'rate': scipy.stats.gamma(2)}}).")
+        raise ArgumentTypeError(
+            "prior", f"prior is {prior!r}; give a Prior, for example Prior({{'rate': scipy.stats.gamma(2)}})."
+        )
     if proposal is None:
         count = as_count(n, "n")
         planned = -(-count // BLOCK) * BLOCK if batched else count
         return drawn_parameters(prior, entropy, label, planned), count
     theta = prior.rows(proposal, "proposal")
     if n is not None and as_count(n, "n") != len(theta):
-        raise ValueError(f"n is {n} but proposal has {len(theta)} rows; leave n out, or give as many rows.")
+        raise ArgumentError("n", f"n is {n} but proposal has {len(theta)} rows; leave n out, or give as many rows.")
     outside = ~prior.contains(theta)
     if outside.any():
-        raise ValueError(
+        raise ArgumentError(
+            "proposal",
             f"{outside.sum()} row(s) of proposal lie outside the prior's support, the first at row "
-            f"{outside.argmax()} ({theta[outside.argmax()]}). Remove them: the posterior is zero there."
+            f"{outside.argmax()} ({theta[outside.argmax()]}). Remove them: the posterior is zero there.",
         )
     return theta, len(theta)
 
@@ -229,14 +244,15 @@ def _report(simulations: Simulations, label: str, path: str) -> None:
         short = f" (the prior has {len(simulations.names)} parameter{'s' if many else ''}: {names})"
         reached = any(word in why for word in ("IndexError", "to unpack"))  # for a parameter that is not there
         raise SimulationError(
-            f"all {len(simulations)} simulations failed: {why}{short if reached else ''}. {_mend(label, path)}"
+            f"all {len(simulations)} simulations failed: {why}{short if reached else ''}. {_mend(label, path)}",
+            failures=simulations.failures,
         )
-    warn(
+    message = (
         f"only {simulations.n_valid} of {len(simulations)} simulations are valid (P(valid) = {share:.2f} over these "
         f"parameters): {reasons}. Look at sims.failures; narrow the prior if it reaches where the simulator "
-        "cannot go.",
-        SimulationWarning,
+        "cannot go."
     )
+    warn(FewValidWarning(message, n_valid=simulations.n_valid, n=len(simulations)))
 
 
 def _mend(label: str, path: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from decond.checks import as_row, as_rows, check_same_length, frozen, value_names
+from decond.errors import ArgumentError
 from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Simulations:
         summaries = np.array(x, dtype=np.float64)
         summaries = summaries[:, None] if summaries.ndim == 1 else summaries
         if summaries.ndim != 2 or summaries.shape[1] == 0:
-            raise ValueError(f"x has shape {summaries.shape}; give one row of summaries for each simulation, (n, s).")
+            raise ArgumentError(
+                "x", f"x has shape {summaries.shape}; give one row of summaries for each simulation, (n, s)."
+            )
         check_same_length(summaries, "x", n, "theta")
         finite = np.asarray(np.isfinite(summaries).all(axis=1))
         self.valid: np.ndarray = frozen(finite if valid is None else finite & _flags(valid, n))
@@ -59,11 +62,14 @@ class Simulations:
         default = (f"theta_{i + 1}" for i in range(self.theta.shape[1]))
         self.names = tuple(default if names is None else names)
         if len(self.names) != self.theta.shape[1]:
-            raise ValueError(f"names has {len(self.names)} entries but theta has {self.theta.shape[1]} columns.")
+            raise ArgumentError(
+                "names", f"names has {len(self.names)} entries but theta has {self.theta.shape[1]} columns."
+            )
         self.summary_names = None if summary_names is None else tuple(summary_names)
         if self.summary_names is not None and len(self.summary_names) != self.x.shape[1]:
-            raise ValueError(
-                f"summary_names has {len(self.summary_names)} entries but x has {self.x.shape[1]} columns."
+            raise ArgumentError(
+                "summary_names",
+                f"summary_names has {len(self.summary_names)} entries but x has {self.x.shape[1]} columns.",
             )
 
     @property
@@ -99,10 +105,11 @@ class Simulations:
         if names is None or self.summary_names is None or len(names) != row.shape[1]:
             return row
         if sorted(names) != sorted(self.summary_names):
-            raise ValueError(
+            raise ArgumentError(
+                "observed",
                 f"observed has the names {', '.join(names)}, but the simulator returns "
                 f"{', '.join(self.summary_names)}. Give the same names, or, in Python, values without names in that "
-                "order."
+                "order.",
             )
         return row[:, [names.index(name) for name in self.summary_names]]
 
@@ -117,9 +124,10 @@ class Simulations:
         if names is None or mine is None or mine == tuple(names):
             return self
         if sorted(mine) != sorted(names) or len(set(mine)) < len(mine):
-            raise ValueError(
+            raise ArgumentError(
+                "names",
                 f"these simulations have the summaries {', '.join(mine)}, but the others have {', '.join(names)}. "
-                "Give the same names, each once, in any order."
+                "Give the same names, each once, in any order.",
             )
         x, own = self.x[:, [mine.index(name) for name in names]], self.names if self.named else None
         return type(self)(self.theta, x, self.valid, self.reasons.tolist(), self.raw, own, names)
@@ -137,11 +145,14 @@ class Simulations:
         for name in ("theta", "x"):
             mine, theirs = getattr(self, name).shape[1], getattr(other, name).shape[1]
             if mine != theirs:
-                raise ValueError(f"{name} has {mine} columns here and {theirs} there; they cannot be put together.")
+                raise ArgumentError(
+                    "other", f"{name} has {mine} columns here and {theirs} there; they cannot be put together."
+                )
         if self.named and other.named and self.names != other.names:
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 f"the parameters are called {', '.join(self.names)} here and {', '.join(other.names)} there; bring "
-                "the columns into one order first."
+                "the columns into one order first.",
             )
         other = other.ordered_as(self.summary_names)
         raw = None
@@ -198,5 +209,7 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _flags(valid: Any, n: int) -> np.ndarray:
     flags = np.asarray(valid)
     if flags.shape != (n,) or flags.dtype != np.bool_:
-        raise ValueError(f"valid has shape {flags.shape} and type {flags.dtype}; give {n} values True or False.")
+        raise ArgumentError(
+            "valid", f"valid has shape {flags.shape} and type {flags.dtype}; give {n} values True or False."
+        )
     return flags

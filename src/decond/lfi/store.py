@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from decond.checks import as_count
-from decond.lfi.database import Database, StoreError
+from decond.errors import ArgumentError, ArgumentTypeError
+from decond.lfi.database import Database
 from decond.lfi.draws import drawn_parameters
+from decond.lfi.exceptions import StoreError, StoreMismatchError, StoreWarning
 from decond.lfi.execution import Result
 from decond.lfi.fingerprint import changed
 from decond.lfi.names import NAMED, RAW, in_first_order, names_by_number, told_in_order
-from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, SimulationWarning, enter_round, plans, write_plan
+from decond.lfi.plans import ADDED, ASKED, METHOD, RESERVED, Plan, enter_round, plans, write_plan
 from decond.lfi.prior import Prior
 from decond.lfi.records import Record, assembled, blob, finish, insert, parameters, resummarize, told
 from decond.lfi.simulations import Simulations
@@ -105,7 +107,9 @@ class SimulationStore:
         with self.database.transaction() as connection:
             for identifier, result in zip(ids, told_in_order(connection, results), strict=True):
                 if not finish(connection, "id = ? AND status = 'asked'", (identifier,), result):
-                    raise ValueError(f"row {identifier} was told already; nothing of this call was recorded.")
+                    raise ArgumentError(
+                        "which", f"row {identifier} was told already; nothing of this call was recorded."
+                    )
 
     def pending(self) -> "pd.DataFrame":
         """Return the rows that were asked for and not told yet, as a frame of parameters whose index are the ids."""
@@ -117,7 +121,7 @@ class SimulationStore:
 
     def add(self, theta: Any, x: Any, reasons: Sequence[str] | None = None) -> None:
         """Add simulations that exist already: parameters (n, d) from any proposal, and x as `tell` takes it."""
-        parameters = self._parameters(theta)
+        parameters = self._parameters(theta, "theta")
         results = told(x, reasons, len(parameters), "theta")
         with self.database.transaction() as connection:
             start = _length(connection, ADDED)
@@ -133,7 +137,11 @@ class SimulationStore:
         rows = self._finished(round, n)
         if not rows:
             where = "no finished simulations" if round is None else f"no finished simulations in round {round}"
-            raise StoreError(f"the store {self.path} holds {where} yet; run simulate(...) or tell results first.")
+            raise StoreError(
+                f"the store {self.path} holds {where} yet; run simulate(...) or tell results first.",
+                path=self.path,
+                round=None if round is None else str(round),
+            )
         return self._assembled(rows, round)
 
     def frame(self) -> "pd.DataFrame":
@@ -223,11 +231,11 @@ class SimulationStore:
             again = changed(before.summary, plan.summary) and summarize is not None
             number = resummarize(connection, summarize) if again and summarize is not None else 0
         if again:
-            warn(
+            message = (
                 f"the store {self.path} was filled with another summarize. The summaries of its {number} simulations "
-                "with raw data were computed again with the one given now.",
-                SimulationWarning,
+                "with raw data were computed again with the one given now."
             )
+            warn(StoreWarning(message, argument="summarize", path=self.path, n_recomputed=number))
 
     def keeper(self) -> Callable[[np.ndarray, Sequence[Result]], list[Result]]:
         """Return a function that appends simulations which a method ran itself, without those that are there.
@@ -288,7 +296,9 @@ class SimulationStore:
         found = self.database.rows(find)
         if not found:
             if prior is None:
-                raise StoreError(f"the store {self.path} is new; give the prior, SimulationStore(path, prior).")
+                raise ArgumentError(
+                    "prior", f"the store {self.path} is new; give the prior, SimulationStore(path, prior)."
+                )
             with self.database.transaction() as connection:
                 connection.execute(
                     "INSERT OR IGNORE INTO header VALUES ('names', ?)", (json.dumps(list(prior.names)),)
@@ -296,15 +306,19 @@ class SimulationStore:
             found = self.database.rows(find)
         names = tuple(json.loads(found[0][0]))
         if prior is not None and tuple(prior.names) != names:
-            raise StoreError(
+            raise StoreMismatchError(
                 f"the store {self.path} holds simulations with the parameters {', '.join(names)}, but the prior has "
-                f"{', '.join(prior.names)}. Use a new file for another question."
+                f"{', '.join(prior.names)}. Use a new file for another question.",
+                argument="prior",
+                path=self.path,
             )
         return names
 
     def _known_prior(self, what: str) -> Prior:
         if self.prior is None:
-            raise StoreError(f"{what} draws from the prior; open the store with it, SimulationStore(path, prior).")
+            raise ArgumentError(
+                "prior", f"{what} draws from the prior; open the store with it, SimulationStore(path, prior)."
+            )
         return self.prior
 
     def _assembled(self, rows: list[Record], round: int | str | None) -> Simulations:
@@ -326,9 +340,12 @@ class SimulationStore:
         differs = ~np.isclose(there, theta[: len(stored)], rtol=1e-9, atol=0.0).all(axis=1)
         if differs.any():
             source = "proposal" if plan.proposal else "prior"
-            raise StoreError(
+            raise StoreMismatchError(
                 f"the store {self.path} holds round {label} with other parameters (first at row {differs.argmax()}): "
-                f"it was filled from another {source}. Use a new file, or the {source} of before."
+                f"it was filled from another {source}. Use a new file, or the {source} of before.",
+                argument=source,
+                path=self.path,
+                round=label,
             )
         insert(connection, label, len(stored), theta[len(stored) :], status)
         return before
@@ -343,27 +360,29 @@ class SimulationStore:
             ids = [int(item) for item in given]
             unknown = [item for item in ids if item not in dict(pending)]
         else:
-            parameters = self._parameters(which)
+            parameters = self._parameters(which, "which")
             by_parameters = {stored: identifier for identifier, stored in reversed(pending)}
             found = [by_parameters.get(blob(row)) for row in parameters]
             ids = [item for item in found if item is not None]
             unknown = [i for i, item in enumerate(found) if item is None]
         if unknown:
-            raise ValueError(
+            raise ArgumentError(
+                "which",
                 f"{len(unknown)} of the rows told were not asked for, or were told already (first: {unknown[0]}). "
-                "Use add(theta, x) for simulations with parameters of your own."
+                "Use add(theta, x) for simulations with parameters of your own.",
             )
         if len(set(ids)) != len(ids):
-            raise ValueError("the same row is told twice in one call; give each once.")
+            raise ArgumentError("which", "the same row is told twice in one call; give each once.")
         return ids
 
-    def _parameters(self, theta: Any) -> np.ndarray:
+    def _parameters(self, theta: Any, name: str) -> np.ndarray:
         rows = np.asarray(theta, dtype=np.float64)
         rows = rows.reshape(-1, 1) if rows.ndim == 1 and len(self.names) == 1 else np.atleast_2d(rows)
         if rows.ndim != 2 or rows.shape[1] != len(self.names) or not np.isfinite(rows).all():
-            raise ValueError(
-                f"theta has shape {np.shape(theta)}; give finite rows (n, {len(self.names)}) of the parameters "
-                f"{', '.join(self.names)}."
+            raise ArgumentError(
+                name,
+                f"{name} has shape {np.shape(theta)}; give finite rows (n, {len(self.names)}) of the parameters "
+                f"{', '.join(self.names)}.",
             )
         return rows
 
@@ -389,6 +408,8 @@ def opened(store: "SimulationStore | str | os.PathLike[str] | None", prior: Prio
         yield store
         return
     if store is not None and not isinstance(store, str | os.PathLike):
-        raise TypeError(f"store is {store!r}; give the name of a file, such as 'runs.sqlite', or a SimulationStore.")
+        raise ArgumentTypeError(
+            "store", f"store is {store!r}; give the name of a file, such as 'runs.sqlite', or a SimulationStore."
+        )
     with SimulationStore(":memory:" if store is None else store, prior) as own:
         yield own

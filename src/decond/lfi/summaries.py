@@ -9,7 +9,7 @@ from decond.residuals.ridge import KernelFits
 __all__ = ["LearnedSummary", "Standardizer"]
 
 WIDEST = 10.0
-"""Standardised values beyond this are pulled in by a logarithm, so that one wild simulation bends nothing."""
+"""Standardized values beyond this are pulled in by a logarithm, so that one wild simulation bends nothing."""
 
 
 class Standardizer:
@@ -27,7 +27,7 @@ class Standardizer:
         self.scale = np.where(spread > tiny, spread, np.where(deviation > tiny, deviation, 1.0))
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Return standardised rows."""
+        """Return standardized rows."""
         return (x - self.center) / self.scale
 
 
@@ -39,13 +39,13 @@ class LearnedSummary:
     """
 
     def fit(self, x: np.ndarray, phi: np.ndarray) -> Self:
-        """Learn E[φ | x] from standardised simulations."""
+        """Learn E[φ | x] from standardized simulations."""
         self._fit = KernelFits(_tamed(x), np.ones(len(x))).fit(phi)
         self.training_values_ = phi - self._fit.residual
         return self
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Return the summaries (q, d) of standardised rows of data."""
+        """Return the summaries (q, d) of standardized rows of data."""
         return self._fit.predict(_tamed(x))
 
 

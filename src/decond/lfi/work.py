@@ -7,27 +7,22 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import joblib
 import numpy as np
 
 from decond.lfi.draws import generator
-from decond.lfi.execution import LimitedCaller, Result, call
+from decond.lfi.exceptions import TransferError
+from decond.lfi.execution import LimitedCaller, Result, StartError, call
 
-__all__ = ["CRASHED", "UNSENDABLE", "SimulationError", "Task", "Work", "packed"]
+__all__ = ["CRASHED", "Task", "Work", "packed", "unsendable"]
 
 _ROW, _BATCH = 1, 2
 
 IDLE = 3.0
 """Seconds without a call after which the process for calls with a limit is ended."""
-
-UNSENDABLE = (
-    "{function} cannot be sent to another process: {error}{culprit}. Let it open files and connections itself, when "
-    "it is called; or use n_jobs=1 without timeout and without a cluster."
-)
-"""What is said of a simulator that cannot be pickled."""
 
 CRASHED = (
     "the simulator crashed, or there was not enough memory. A store keeps what had finished. With timeout=... "
@@ -38,10 +33,6 @@ CRASHED = (
 Simulator = Callable[..., Any]
 Task = tuple[list[int], np.ndarray]
 """Rows, and their parameters (b, d): what runs in one piece."""
-
-
-class SimulationError(RuntimeError):
-    """Simulations could not be run, or all of them failed."""
 
 
 class Work:
@@ -85,7 +76,10 @@ class Work:
     def _call(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         if self.limit is None:
             return call(*self.functions, theta, rng)
-        return _CALLERS.get(self.token, self.payload, self.limit)(theta, rng)
+        try:
+            return _CALLERS.get(self.token, self.payload, self.limit)(theta, rng)
+        except StartError as error:
+            raise TransferError(str(error)) from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "functions": None, "_payload": self.payload()}
@@ -100,21 +94,31 @@ def packed(simulator: Simulator, summarize: Simulator | None, batched: bool) -> 
     try:
         return _pickled((simulator, summarize, batched))
     except Exception as error:
-        function, culprit = _culprit(simulator, summarize)
-        raise SimulationError(UNSENDABLE.format(function=function, error=error, culprit=culprit)) from error
+        raise unsendable(error, *_culprit(simulator, summarize)) from error
+
+
+def unsendable(error: Exception, function: str = "simulator", parts: Sequence[str] = ()) -> TransferError:
+    """Return the error for a function that cannot be pickled, and what it holds that is to blame."""
+    name = "the simulator" if function == "simulator" else function
+    holds = f" (it holds {' and '.join(map(repr, parts[:3]))})" if parts else ""
+    return TransferError(
+        f"{name} cannot be sent to another process: {error}{holds}. Let it open files and connections itself, when "
+        "it is called; or use n_jobs=1 without timeout and without a cluster.",
+        function=function,
+        parts=parts,
+    )
 
 
 def _pickled(value: Any) -> bytes:
     return pickle.dumps(joblib.wrap_non_picklable_objects(value, keep_wrapper=False))
 
 
-def _culprit(simulator: Simulator, summarize: Simulator | None) -> tuple[str, str]:
-    """Return which function cannot be sent, and a remark on what it holds that is to blame, where that is found."""
-    name, function = ("summarize", summarize) if _travels(simulator) else ("the simulator", simulator)
+def _culprit(simulator: Simulator, summarize: Simulator | None) -> tuple[str, list[str]]:
+    """Return which function cannot be sent, and the names of what it holds that is to blame, where that is found."""
+    name, function = ("summarize", summarize) if _travels(simulator) else ("simulator", simulator)
     with contextlib.suppress(Exception):  # this is only a help
-        held = [repr(part) for part, value in _parts(function) if not _travels(value)]
-        return name, f" (it holds {' and '.join(held[:3])})" if held else ""
-    return name, ""
+        return name, [part for part, value in _parts(function) if not _travels(value)]
+    return name, []
 
 
 def _travels(value: Any) -> bool:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from decond.paper.figure5_methods import Entry
 from decond.paper.figure5_picture import draw
 from decond.paper.figure5_runs import GRID, Bar, Curve, Plan, Report, Runs, run
 from decond.paper.output import Table, write_figure
-from decond.paper.published import PUBLISHED_BARS, PUBLISHED_CURVES, Published
+from decond.paper.published import published_bar, published_curves, readings
 from decond.problems import exponential_gamma, lotka_volterra
 
 __all__ = ["Plan", "tables", "write"]
@@ -23,7 +24,8 @@ def write(folder: Path, report: Report | None = None, plan: Plan | None = None) 
     truth = np.exp(toy.log_posterior(GRID))
     runs = run(plan, report)
     numbers = _numbers(plan, runs, truth, problem.true_parameters)
-    return write_figure(folder, "figure5", draw(runs, truth, float(problem.true_parameters[0])), numbers), numbers
+    picture = draw(plan, runs, truth, float(problem.true_parameters[0]))
+    return write_figure(folder, "figure5", picture, numbers), numbers
 
 
 def tables(numbers: dict[str, Any]) -> list[Table]:
@@ -33,6 +35,7 @@ def tables(numbers: dict[str, Any]) -> list[Table]:
         f"exponential–gamma, {seeds} seeds",
         [
             "method",
+            "form",
             "simulations",
             "total variation",
             "its range",
@@ -40,13 +43,15 @@ def tables(numbers: dict[str, Any]) -> list[Table]:
             "peak",
             "published peak",
             "seconds",
+            "settings",
         ],
-        [_curve_line(name, answer) for name, answer in numbers["answers"].items()],
+        [_curve_line(answer) for answer in numbers["answers"].values()],
     )
     right = Table(
         f"Lotka–Volterra, 95 % intervals, {seeds} seeds",
         [
             "method",
+            "form",
             "simulations",
             "log θ₁",
             "width",
@@ -55,29 +60,44 @@ def tables(numbers: dict[str, Any]) -> list[Table]:
             "published log θ₁",
             "published width",
             "seconds",
+            "settings",
         ],
-        [_bar_line(name, bar, seeds) for name, bar in numbers["lotka_volterra"].items()],
+        [_bar_line(bar, seeds) for bar in numbers["lotka_volterra"].values()],
     )
     return [left, right]
 
 
 def _numbers(plan: Plan, runs: Runs, truth: np.ndarray, true_parameters: np.ndarray) -> dict[str, Any]:
+    toy, problem = exponential_gamma(), lotka_volterra()
     return {
         "figure": "likelihood-free inference (section 8.3, Figure 5)",
         "seeds": list(plan.seeds),
         "answers": {
-            name: _score_curves(curves, truth, PUBLISHED_CURVES.get(name)) for name, curves in runs.curves.items()
+            entry.label: {
+                **_described(entry, entry.settings(toy, plan.toy_simulations)),
+                **_score_curves(entry.algorithm, runs.curves[entry.label], truth),
+            }
+            for entry in plan.curves
         },
         "lotka_volterra": {
-            name: _score_bars(bars, true_parameters, PUBLISHED_BARS.get(name)) for name, bars in runs.bars.items()
+            entry.label: {
+                **_described(entry, entry.settings(problem, plan.simulations)),
+                **_score_bars(entry.algorithm, runs.bars[entry.label], true_parameters),
+            }
+            for entry in plan.bars
+            if entry.label in runs.bars
         },
         "left_out": runs.left_out,
-        "published_bars": {name: list(bar) for name, bar in PUBLISHED_BARS.items()},
+        "published": [reading._asdict() for reading in readings()],
         "true_log_theta_1": float(true_parameters[0]),
     }
 
 
-def _score_curves(curves: list[Curve], truth: np.ndarray, published: Published | None) -> dict[str, Any]:
+def _described(entry: Entry, settings: str) -> dict[str, str]:
+    return {"algorithm": entry.algorithm, "form": entry.form, "settings": settings}
+
+
+def _score_curves(algorithm: str, curves: list[Curve], truth: np.ndarray) -> dict[str, Any]:
     """Return distances to the truth and peaks over the seeds, beside those published."""
     distances = [curve.total_variation(truth) for curve in curves]
     peaks = [float(curve.density.max()) for curve in curves]
@@ -90,16 +110,17 @@ def _score_curves(curves: list[Curve], truth: np.ndarray, published: Published |
         "total_variation": float(np.mean(distances)),
         "lowest_total_variation": min(distances),
         "highest_total_variation": max(distances),
-        "published_total_variation": published.total_variation if published else None,
+        "published_total_variation": published_curves(algorithm, "total_variation"),
         "peak": float(np.median(peaks)),
-        "published_peak": published.peak if published else None,
+        "published_peak": published_curves(algorithm, "peak"),
         "seconds": float(np.mean([curve.seconds for curve in curves])),
         "runs": seeds,
     }
 
 
-def _score_bars(bars: list[Bar], truth: np.ndarray, published: tuple[float, float] | None) -> dict[str, Any]:
+def _score_bars(algorithm: str, bars: list[Bar], truth: np.ndarray) -> dict[str, Any]:
     """Return the interval of log θ₁ (medians of its ends), its width and coverage over the seeds."""
+    published = published_bar(algorithm)
     covered = np.array([bar.covered(truth) for bar in bars])
     low, high = np.median([bar.interval[:, 0] for bar in bars], axis=0)
     seeds = [
@@ -128,9 +149,10 @@ def _score_bars(bars: list[Bar], truth: np.ndarray, published: tuple[float, floa
     }
 
 
-def _curve_line(name: str, answer: dict[str, Any]) -> list[str]:
+def _curve_line(answer: dict[str, Any]) -> list[str]:
     return [
-        name,
+        answer["algorithm"],
+        answer["form"],
         f"{answer['n_simulations']:.0f}",
         f"{answer['total_variation']:.3f}",
         f"{answer['lowest_total_variation']:.3f} to {answer['highest_total_variation']:.3f}",
@@ -138,13 +160,15 @@ def _curve_line(name: str, answer: dict[str, Any]) -> list[str]:
         f"{answer['peak']:.2f}",
         _or_dash(answer["published_peak"], ".2f"),
         f"{answer['seconds']:.1f}",
+        answer["settings"],
     ]
 
 
-def _bar_line(name: str, bar: dict[str, Any], seeds: int) -> list[str]:
+def _bar_line(bar: dict[str, Any], seeds: int) -> list[str]:
     low, high = bar["published_low"], bar["published_high"]
     return [
-        name,
+        bar["algorithm"],
+        bar["form"],
         f"{bar['n_simulations']:.0f}",
         f"{bar['low']:.3f} to {bar['high']:.3f}",
         f"{bar['width']:.2f}",
@@ -153,8 +177,9 @@ def _bar_line(name: str, bar: dict[str, Any], seeds: int) -> list[str]:
         "–" if low is None else f"{low:.3f} to {high:.3f}",
         "–" if low is None else f"{high - low:.2f}",
         f"{bar['seconds']:.0f}",
+        bar["settings"],
     ]
 
 
-def _or_dash(value: float | None, digits: str) -> str:
-    return "–" if value is None else format(value, digits)
+def _or_dash(values: list[float], digits: str) -> str:
+    return " and ".join(format(value, digits) for value in values) or "–"

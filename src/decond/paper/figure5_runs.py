@@ -3,8 +3,8 @@
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 
 from decond import lfi
-from decond.paper.figure5_methods import BARS, CURVES, Build
+from decond.paper.figure5_methods import BARS, CURVES, Entry
 from decond.problems import SimulatorProblem, exponential_gamma, lotka_volterra
 from decond.threads import one_blas_thread
 
@@ -27,16 +27,15 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: methods by name, seeds, and how many simulations each run has."""
+    """What is run: entries of both panels, seeds, and how many simulations each run has."""
 
-    curves: Mapping[str, Build] = field(default_factory=lambda: CURVES)
-    bars: Mapping[str, Build] = field(default_factory=lambda: BARS)
+    curves: Sequence[Entry] = tuple(CURVES)
+    bars: Sequence[Entry] = tuple(BARS)
     seeds: tuple[int, ...] = SEEDS
     toy_simulations: int = 100
     simulations: int = 2000
     pilot: int = 500
     """Lotka–Volterra: what methods with a simulator of their own start from; it counts in the simulations."""
-    rounds: int = 4
     n_jobs: int = -1
     """Processes; -1 is one for each core. Numbers do not depend on it."""
 
@@ -76,7 +75,7 @@ class Bar(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The answers of each method, one for each seed, and the methods that could not run, with the reason."""
+    """The answers of each entry by its label, one for each seed; those that could not run, with the reason."""
 
     curves: dict[str, list[Curve]]
     bars: dict[str, list[Bar]]
@@ -86,7 +85,7 @@ class Runs(NamedTuple):
 def run(plan: Plan, report: Report | None = None) -> Runs:
     """Run everything: first what is simulated at draws of the prior, then each method with each seed."""
     left_out = _not_installed(plan)
-    bars = [name for name in plan.bars if name not in left_out]
+    bars = [entry for entry in plan.bars if entry.label not in left_out]
     total = len(plan.seeds) * (1 + len(bars) + len(plan.curves))
     ended = itertools.count(1)
 
@@ -96,25 +95,25 @@ def run(plan: Plan, report: Report | None = None) -> Runs:
 
     drawn = _side_by_side([partial(_prior_simulations, plan, seed) for seed in plan.seeds], plan.n_jobs, tell)
     jobs: list[Callable[[], Any]] = [
-        partial(_bar, plan, plan.bars[name], seed, sims)
-        for name in reversed(bars)  # the slow ones first, so that no core waits for them at the end
+        partial(_bar, plan, entry, seed, sims)
+        for entry in reversed(bars)  # the slow ones first, so that no core waits for them at the end
         for seed, sims in zip(plan.seeds, drawn, strict=True)
     ]
-    jobs += [partial(_curve, plan, name, seed) for name in plan.curves for seed in plan.seeds]
+    jobs += [partial(_curve, plan, entry, seed) for entry in plan.curves for seed in plan.seeds]
     answers = iter(_side_by_side(jobs, plan.n_jobs, tell))
-    found = {name: list(itertools.islice(answers, len(plan.seeds))) for name in reversed(bars)}
-    curves = {name: list(itertools.islice(answers, len(plan.seeds))) for name in plan.curves}
-    return Runs(curves, {name: found[name] for name in bars}, left_out)
+    found = {entry.label: list(itertools.islice(answers, len(plan.seeds))) for entry in reversed(bars)}
+    curves = {entry.label: list(itertools.islice(answers, len(plan.seeds))) for entry in plan.curves}
+    return Runs(curves, {entry.label: found[entry.label] for entry in bars}, left_out)
 
 
 def _not_installed(plan: Plan) -> dict[str, str]:
     """Return the methods of the right panel whose packages are not installed, with what to install."""
     problem, reasons = lotka_volterra(), {}
-    for name, build in plan.bars.items():
+    for entry in plan.bars:
         try:
-            build(problem, plan.simulations, 0)
+            entry.build(problem, plan.simulations, 0)
         except ImportError as error:
-            reasons[name] = str(error)
+            reasons[entry.label] = str(error)
     return reasons
 
 
@@ -142,32 +141,32 @@ def _prior_simulations(plan: Plan, seed: int) -> lfi.Simulations:
     )
 
 
-def _bar(plan: Plan, build: Build, seed: int, sims: lfi.Simulations) -> Bar:
+def _bar(plan: Plan, entry: Entry, seed: int, sims: lfi.Simulations) -> Bar:
     """Return the 95 % intervals of the four log rates.
 
-    Simulations are the given draws of the prior for methods that need these, the first of them for those that run the
-    simulator themselves, and proposed where the posterior is, in rounds, for all others.
+    Simulations are proposed where the posterior is for entries with rounds. All others get the given draws of the
+    prior, or the first of them if they run the simulator themselves.
     """
     start, problem = time.perf_counter(), lotka_volterra()
-    method = build(problem, plan.simulations, seed)
-    if method.runs_simulator or method.needs_prior_draws:
+    method = entry.build(problem, plan.simulations, seed)
+    if entry.rounds == 1:
         given = sims.take(np.arange(plan.pilot)) if method.runs_simulator else sims
         posterior = _quietly(partial(_fitted_posterior, method, given, problem.prior, problem.observed))
         n, n_failed = method.n_simulations_, given.n_failed + getattr(method, "n_failed_", 0)
     else:
-        posterior = _quietly(partial(_in_rounds, plan, method, problem, seed))
+        posterior = _quietly(partial(_in_rounds, plan, method, problem, entry.rounds, seed))
         assert posterior.simulations is not None
         n, n_failed = len(posterior.simulations), posterior.simulations.n_failed
     return Bar(posterior.interval(0.95), n, n_failed, time.perf_counter() - start, posterior.notes)
 
 
-def _in_rounds(plan: Plan, method: lfi.Method, problem: SimulatorProblem, seed: int) -> lfi.Posterior:
+def _in_rounds(plan: Plan, method: lfi.Method, problem: SimulatorProblem, rounds: int, seed: int) -> lfi.Posterior:
     return lfi.infer(
         problem.simulator,
         problem.prior,
         problem.observed,
         plan.simulations,
-        rounds=plan.rounds,
+        rounds=rounds,
         method=method,
         batched=problem.batched,
         seed=seed,
@@ -175,7 +174,7 @@ def _in_rounds(plan: Plan, method: lfi.Method, problem: SimulatorProblem, seed: 
     )
 
 
-def _curve(plan: Plan, name: str, seed: int) -> Curve:
+def _curve(plan: Plan, entry: Entry, seed: int) -> Curve:
     """Return the posterior density of the rate by one method, from simulations that all methods have."""
     toy = exponential_gamma()
     assert toy.raw_simulator is not None
@@ -189,7 +188,7 @@ def _curve(plan: Plan, name: str, seed: int) -> Curve:
         progress=False,
     )
     start = time.perf_counter()
-    method = plan.curves[name](toy, plan.toy_simulations, seed)
+    method = entry.build(toy, plan.toy_simulations, seed)
     observed = toy.observed_raw if method.takes_raw else toy.observed
     posterior = _quietly(partial(_fitted_posterior, method, sims, toy.prior, observed))
     return Curve(_density(posterior), method.n_simulations_, time.perf_counter() - start, posterior.notes)

@@ -1,15 +1,63 @@
 """Numbers of the published figures: read off their vector graphics, or computed from their set-up without decond."""
 
+import csv
+import functools
+from importlib import resources
 from typing import NamedTuple
 
-__all__ = ["PUBLISHED_BARS", "PUBLISHED_CURVES", "PUBLISHED_RECOVERY", "PUBLISHED_SECOND", "Published"]
+__all__ = ["PUBLISHED_RECOVERY", "Reading", "published_bar", "published_curves", "readings"]
 
 
-class Published(NamedTuple):
-    """Peak density and total variation distance to the truth, read off the published figure."""
+class Reading(NamedTuple):
+    """One number of the published Figure 5, with its uncertainty; `published_figure5.csv` says how it was read."""
 
-    peak: float
-    total_variation: float
+    panel: str
+    algorithm: str
+    result: int
+    quantity: str
+    value: float
+    uncertainty: float
+
+
+@functools.cache
+def readings() -> tuple[Reading, ...]:
+    """Return all readings of Figure 5.
+
+    >>> readings()[0]
+    Reading(panel='left', algorithm='DME (Algorithm 8.1), global', result=1, quantity='peak', value=0.98, ...)
+    """
+    text = resources.files("decond.paper").joinpath("published_figure5.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return tuple(
+        Reading(
+            row["panel"],
+            row["algorithm"],
+            int(row["result"]),
+            row["quantity"],
+            float(row["value"]),
+            float(row["uncertainty"]),
+        )
+        for row in rows
+    )
+
+
+def published_curves(algorithm: str, quantity: str) -> list[float]:
+    """Return a quantity of the published densities of an algorithm: none, one, or two for GPS-ABC.
+
+    >>> published_curves("GPS-ABC", "total_variation"), published_curves("residual likelihood", "peak")
+    ([0.275, 0.323], [])
+    """
+    return [one.value for one in readings() if one[:2] == ("left", algorithm) and one.quantity == quantity]
+
+
+def published_bar(algorithm: str) -> tuple[float, float] | None:
+    """Return the published 95 % interval of log θ₁ of an algorithm, if there is one.
+
+    >>> published_bar("MDN")
+    (-4.929, -4.369)
+    """
+    found = {one.quantity: one.value for one in readings() if one[:2] == ("right", algorithm)}
+    return (found["low"], found["high"]) if found else None
 
 
 PUBLISHED_RECOVERY: dict[str, dict[str, float]] = {
@@ -27,30 +75,3 @@ PUBLISHED_RECOVERY: dict[str, dict[str, float]] = {
     "cascade": {"rmse": 1.191},
 }
 """Figure 3 prints no numbers; these are of its data and models, computed in plain NumPy."""
-
-PUBLISHED_CURVES = {
-    "DME, evidence (global)": Published(0.98, 0.156),
-    "DME, evidence (local)": Published(0.78, 0.144),
-    "KELFI, evidence (global)": Published(0.67, 0.182),
-    "KELFI, evidence (local)": Published(0.63, 0.202),
-    "K-ABC": Published(0.47, 0.308),
-    "KBR": Published(0.385, 0.374),
-    "K2-ABC": Published(0.384, 0.397),
-    "GPS-ABC": Published(0.58, 0.275),
-}
-
-PUBLISHED_SECOND = {"GPS-ABC": Published(0.50, 0.323)}
-"""Of GPS-ABC the paper shows its best two results; this is the other one."""
-
-PUBLISHED_BARS = {
-    "REJ-ABC": (-4.932, -4.235),
-    "MCMC-ABC": (-4.609, -3.967),
-    "SMC-ABC": (-4.968, -4.262),
-    "LFVI log": (-4.730, -4.070),
-    "LFVI hinge": (-4.641, -4.116),
-    "MDN": (-4.929, -4.369),
-    "KBR": (-4.994, -4.133),
-    "KELFI": (-4.904, -4.294),
-    "DME": (-4.744, -4.313),
-}
-"""Published 95 % intervals of log θ₁."""

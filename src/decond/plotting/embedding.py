@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.plotting.figures import Display
 from decond.plotting.style import COLORS, plot_points, verbatim
 
@@ -39,15 +40,16 @@ class EmbeddingDisplay(Display):
     ) -> None:
         self.points, self.weights = np.asarray(points), np.asarray(weights, dtype=np.float64).ravel()
         if self.points.ndim != 2 or len(self.points) != len(self.weights):
-            raise ValueError(
+            raise ArgumentError(
+                "points",
                 f"points has shape {self.points.shape} and there are {len(self.weights)} weights; give rows (n, d) "
-                "and one weight for each."
+                "and one weight for each.",
             )
         self.samples = None if samples is None else np.asarray(samples)
         width = self.points.shape[1]
         self.columns = tuple(range(min(width, 2))) if columns is None else tuple(columns)
         if len(self.columns) not in (1, 2) or not all(0 <= column < width for column in self.columns):
-            raise ValueError(f"columns is {columns}; give one or two numbers from 0 to {width - 1}.")
+            raise ArgumentError("columns", f"columns is {columns}; give one or two numbers from 0 to {width - 1}.")
 
     @classmethod
     def from_embedding(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -71,9 +73,10 @@ class Display:
         elif len(given) == 1 and count > 1:
             self.axes_ = _only(_within(given[0], down, across, sharey), count)
         elif len(given) < count:
-            raise ValueError(
+            raise ArgumentError(
+                "ax",
                 f"ax holds {len(given)} axes but this {type(self).__name__} has {count} panels; give {count} axes, "
-                "one to be divided among them, or None for a new figure."
+                "one to be divided among them, or None for a new figure.",
             )
         else:
             self.axes_ = given[:count]
@@ -129,8 +132,10 @@ def _within(ax: Any, down: int, across: int, sharey: bool) -> np.ndarray:
     """Return a grid of axes in the place of one, which is left blank."""
     place = ax.get_subplotspec()
     if place is None:
-        raise ValueError(
-            "ax was not made by subplots, so it cannot be divided into panels; give as many axes as there are panels."
+        raise ArgumentError(
+            "ax",
+            "ax was not made by subplots, so it cannot be divided into panels; give as many axes as there are "
+            "panels.",
         )
     ax.set_axis_off()
     spec = place.subgridspec(down, across)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.plotting.figures import Display
 from decond.plotting.style import BAND_ALPHA, COLORS, plot_line, plot_points, verbatim
 
@@ -60,7 +61,9 @@ class FunctionDisplay(Display):
         self.curves, self.rows, self.target_name = list(curves), rows, target_name
         self.z = None if z is None else np.asarray(z)
         if self.z is not None and rows is not None and self.z.shape != (len(rows[0]),):
-            raise ValueError(f"z has shape {self.z.shape} but x has {len(rows[0])} rows; give one value for each.")
+            raise ArgumentError(
+                "z", f"z has shape {self.z.shape} but x has {len(rows[0])} rows; give one value for each."
+            )
 
     @classmethod
     def from_estimator(
@@ -126,7 +129,7 @@ class FunctionDisplay(Display):
         values = [None if value is None else np.ravel(np.asarray(value, dtype=np.float64)) for value in (mean, std)]
         for value, words in zip(values, ("mean", "std"), strict=True):
             if value is not None and len(value) != len(at):
-                raise ValueError(f"{words} has {len(value)} values but x has {len(at)}; give one for each.")
+                raise ArgumentError(words, f"{words} has {len(value)} values but x has {len(at)}; give one for each.")
         assert values[0] is not None
         return cls([Curve(name, at, values[0], values[1])], target_name=target_name).plot(ax, **options)
 
@@ -192,7 +195,9 @@ def _frame(estimator: Any, x: Any) -> "tuple[pd.DataFrame, bool]":
     rows = np.asarray(x)
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not len(rows):
-        raise ValueError(f"x has shape {rows.shape}; give rows of a table, shape (n, d), over whose range to draw.")
+        raise ArgumentError(
+            "x", f"x has shape {rows.shape}; give rows of a table, shape (n, d), over whose range to draw."
+        )
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and len(names) == rows.shape[1]:
         return pd.DataFrame(rows, columns=list(names)).infer_objects(), True
@@ -210,7 +215,7 @@ def _drawn(frame: "pd.DataFrame", columns: Sequence[Any] | None) -> list[Any]:
     unknown = [name for name in chosen if name not in numbers]
     if unknown or not chosen:
         words = ", ".join(map(repr, unknown)) or "no column"
-        raise ValueError(f"{words} cannot be drawn along; choose columns of numbers, from {numbers}.")
+        raise ArgumentError("columns", f"{words} cannot be drawn along; choose columns of numbers, from {numbers}.")
     return chosen
 
 
@@ -242,7 +247,7 @@ def _one_target(z: Any, target: int | None, count: int) -> np.ndarray:
     """Return the values of one target column, one for each row of x."""
     values = np.asarray(z)
     if values.ndim not in (1, 2) or len(values) != count:
-        raise ValueError(f"z has shape {values.shape} but x has {count} rows; give one value for each.")
+        raise ArgumentError("z", f"z has shape {values.shape} but x has {count} rows; give one value for each.")
     return _column(values, target)
 
 
@@ -254,5 +259,7 @@ def _column(values: Any, target: int | None) -> np.ndarray:
     count = values.shape[1]
     chosen = 0 if target is None and count == 1 else target
     if chosen is None or not 0 <= chosen < count:
-        raise ValueError(f"target is {target}, and there are {count} target columns; give a number from 0 on.")
+        raise ArgumentError(
+            "target", f"target is {target}, and there are {count} target columns; give a number from 0 on."
+        )
     return np.asarray(values[:, chosen])

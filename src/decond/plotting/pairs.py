@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.plotting.densities import joint_density, marginal_density, span_of
 from decond.plotting.figures import Display
 from decond.plotting.style import COLORS, few_ticks, verbatim
@@ -37,9 +38,13 @@ class PairsDisplay(Display):
         self.truth = None if truth is None else np.asarray(truth, dtype=np.float64).ravel()
         shape, d = self.samples.shape, len(self.names)
         if len(shape) != 2 or shape[1] != d or shape[0] < 2:
-            raise ValueError(f"samples has shape {shape}; give at least two rows of {d} columns, one for each name.")
+            raise ArgumentError(
+                "samples", f"samples has shape {shape}; give at least two rows of {d} columns, one for each name."
+            )
         if self.truth is not None and len(self.truth) != d:
-            raise ValueError(f"truth has {len(self.truth)} values but there are {d} names; give one for each.")
+            raise ArgumentError(
+                "truth", f"truth has {len(self.truth)} values but there are {d} names; give one for each."
+            )
 
     @classmethod
     def from_posterior(cls, posterior: Any, truth: Any = None, *, ax: Any = None, color: str | None = None) -> Self:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.plotting.figures import Display
 from decond.plotting.style import COLORS, few_ticks, title_panel
 
@@ -39,9 +40,10 @@ class PredictiveDisplay(Display):
         self.names = list(names)
         self.notes = [""] * len(self.names) if notes is None else list(notes)
         if self.simulated.ndim != 2 or not len(self.names) == len(self.observed) == self.simulated.shape[1]:
-            raise ValueError(
+            raise ArgumentError(
+                "simulated",
                 f"simulated has shape {self.simulated.shape}, observed {len(self.observed)} values and names "
-                f"{len(self.names)}; give one column, one value and one name for each summary."
+                f"{len(self.names)}; give one column, one value and one name for each summary.",
             )
 
     def plot(self, ax: Any = None) -> Self:

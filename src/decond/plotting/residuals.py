@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.plotting.figures import Display
 from decond.plotting.style import COLORS, plot_points
 
@@ -33,9 +34,10 @@ class ResidualsDisplay(Display):
     def __init__(self, predicted: Any, residuals: Any) -> None:
         self.predicted, self.residuals = (np.ravel(np.asarray(v, dtype=np.float64)) for v in (predicted, residuals))
         if len(self.predicted) != len(self.residuals) or not len(self.predicted):
-            raise ValueError(
+            raise ArgumentError(
+                "residuals",
                 f"predicted has {len(self.predicted)} values and residuals {len(self.residuals)}; give one for each "
-                "target."
+                "target.",
             )
 
     @property
@@ -57,9 +59,10 @@ class ResidualsDisplay(Display):
         30
         """
         if not hasattr(estimator, "standardized_residuals"):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "estimator",
                 f"{type(estimator).__name__} cannot leave one out: it keeps no single targets, or has no error bars. "
-                "Use cross-validation, and ResidualsDisplay(predicted, residuals).plot()."
+                "Use cross-validation, and ResidualsDisplay(predicted, residuals).plot().",
             )
         predicted, _ = estimator.leave_one_out()
         options = {} if color is None else {"color": color}

@@ -33,7 +33,7 @@ EXPLAINED = {
 """What the baselines do."""
 
 
-def naive_baselines(data: FittedData, seed: int = 0) -> tuple[dict[str, Any], list[str]]:
+def naive_baselines(data: FittedData, seed: int = 0, max_rows: int = MAX_ROWS) -> tuple[dict[str, Any], list[str]]:
     """Return fitted baselines by label, and notes about those that could not be fitted or saw only a sample."""
     if data.mediator is None or data.mediator_task is None:
         return {}, []
@@ -42,10 +42,10 @@ def naive_baselines(data: FittedData, seed: int = 0) -> tuple[dict[str, Any], li
         y, y_task = y.astype(str), y_task.astype(str)
     labels = not any(column.dtype.kind in "biuf" for _, column in y.items())
     everything = (data.x, y, y_task, data.z)
-    some, notes = _sampled(everything, labels, np.random.default_rng(seed))
+    some, notes = _sampled(everything, labels, max_rows, np.random.default_rng(seed))
     fitted: dict[str, Any] = {}
     for label, (kind, settings) in BASELINES.items():
-        spared = labels and kind is EcologicalGP and len(y_task) <= MAX_ROWS  # rows only enter means of groups
+        spared = labels and kind is EcologicalGP and len(y_task) <= max_rows  # rows only enter means of groups
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what a baseline warns of says nothing about the model
             try:
@@ -55,16 +55,18 @@ def naive_baselines(data: FittedData, seed: int = 0) -> tuple[dict[str, Any], li
     return fitted, notes
 
 
-def _sampled(tables: tuple[Any, ...], labels: bool, rng: np.random.Generator) -> tuple[tuple[Any, ...], list[str]]:
+def _sampled(
+    tables: tuple[Any, ...], labels: bool, most: int, rng: np.random.Generator
+) -> tuple[tuple[Any, ...], list[str]]:
     """Return x, y, y_task and z_task, of long tables a sample; of labels one that both tables share."""
     x, y, y_task, z = tables
-    task = _some(len(y_task), rng)
+    task = _some(len(y_task), most, rng)
     rows = np.arange(len(y))
     if labels:
         rows = np.flatnonzero(y.apply(tuple, axis=1).isin(set(y_task.iloc[task].apply(tuple, axis=1))))
-    rows = rows[_some(len(rows), rng)]
+    rows = rows[_some(len(rows), most, rng)]
     notes = []
-    if max(len(y), len(y_task)) > MAX_ROWS:
+    if max(len(y), len(y_task)) > most:
         notes = [
             f"To be quick, baselines were fitted to a sample, {len(rows):,} of {len(y):,} rows and {len(task):,} of "
             f"{len(y_task):,} targets: with all of them they might do a little better."
@@ -72,5 +74,5 @@ def _sampled(tables: tuple[Any, ...], labels: bool, rng: np.random.Generator) ->
     return (x.iloc[rows], y.iloc[rows], y_task.iloc[task], z[task]), notes
 
 
-def _some(count: int, rng: np.random.Generator) -> np.ndarray:
-    return np.arange(count) if count <= MAX_ROWS else np.sort(rng.choice(count, MAX_ROWS, replace=False))
+def _some(count: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    return np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
@@ -11,14 +12,20 @@ from typing import Any
 import numpy as np
 
 from decond.notebook import MOST_DIGITS, number
+from decond.reports.checks import Check, State
 
 __all__ = ["Report", "rendered"]
 
 DIGITS = 7
 """Digits of the numbers that charts are drawn from, counted from the first that changes along a curve."""
 
-SIGNS = {"good": "✓", "open": "?", "doubt": "!", "bad": "✗"}
-STATE_WORDS = {"good": "fine", "open": "left open", "doubt": "look twice", "bad": "something is wrong"}
+SIGNS = {State.GOOD: "✓", State.OPEN: "?", State.DOUBT: "!", State.BAD: "✗"}
+STATE_WORDS = {
+    State.GOOD: "fine",
+    State.OPEN: "left open",
+    State.DOUBT: "look twice",
+    State.BAD: "something is wrong",
+}
 """How the states of checks are shown, and read aloud."""
 
 
@@ -37,6 +44,10 @@ class Report:
     html: str = field(repr=False)
     sentences: tuple[str, ...] = field(default=(), repr=False)
     """The verdict, and what it rests on first of all; for a terminal."""
+    state: State = State.GOOD
+    """The worst state of the checks: "good", "open", "doubt" or "bad"."""
+    checks: Mapping[str, Check] = field(default_factory=dict, repr=False)
+    """What was checked, by name: each check has a `state`, a `sentence` and the `numbers` that were measured."""
 
     def write(self, path: str | Path) -> Path:
         """Write the page to a file and return its path."""

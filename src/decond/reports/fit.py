@@ -60,13 +60,13 @@ def fit_report(
     seen, units = fitted_data(estimator, data, target), dict(units or {})
     title = title or f"{seen.target} as a function of {', '.join(seen.x.columns)}"
     charts, more = _charts(estimator, seen, baselines, lines or {}, units)
-    judgement = judged(estimator, seen)
+    judgment = judged(estimator, seen)
     html = rendered(
         "fit.html",
         kind="decond · report of a fit",
         title=title,
-        verdict=judgement.verdict,
-        state=judgement.state,
+        verdict=judgment.verdict,
+        state=judgment.state,
         subtitle=f"{type(estimator).__name__} · {seen.words}",
         data={"groups": {"function": charts}},
         charts=[{**chart, "still": still(chart), "values": _values(chart)} for chart in charts],
@@ -75,7 +75,7 @@ def fit_report(
         groups=seen.groups(),
         learned=_learned(estimator, seen, units),
         evidence=_evidence(estimator),
-        checks=judgement.checks,
+        checks=judgment.checks,
         warnings=list(dict.fromkeys(warnings)),
         notes=[*notes, *more],
         versions=versions(),
@@ -84,7 +84,8 @@ def fit_report(
         settings=_settings(estimator),
         date=made_on(),
     )
-    return Report(title, judgement.verdict, html, tuple(judgement.sentences))
+    by_name = {check.name: check for check in judgment.checks}
+    return Report(title, judgment.verdict, html, tuple(judgment.sentences), judgment.state, by_name)
 
 
 def _charts(

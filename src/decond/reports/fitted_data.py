@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.notebook import number
 
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = No
     first = next((data[name] for name in INPUTS if name in data), None)
     name = next((name for name in TARGETS if data.get(name) is not None), None)
     if first is None or name is None:
-        raise ValueError(
+        raise ArgumentError(
+            "data",
             f"data has {', '.join(map(repr, data)) or 'nothing'}; give the arguments of fit by name, for example "
-            '{"x": x, "groups": groups, "z_groups": z}.'
+            '{"x": x, "groups": groups, "z_groups": z}.',
         )
     x = _frame(first, "x", getattr(estimator, "feature_names_in_", None))
-    z, called = _targets(data[name])
+    z, called = _targets(data[name], f"data[{name!r}]")
     kind, mediator, mediator_task = _linked(data)
     _check_lengths(data, kind, x, z, mediator, mediator_task)
     seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
@@ -112,9 +114,10 @@ def _check_lengths(
         pairs = [(called, len(x), first, len(mediator)), (second, len(mediator_task), target, len(z))]
     for one, count, other, there in pairs:
         if count != there:
-            raise ValueError(
+            raise ArgumentError(
+                f"data[{other!r}]",
                 f"{one} has length {count:,} and {other} has {there:,}, but they belong together row by row. Give "
-                "the same data that the model was fitted on."
+                "the same data that the model was fitted on.",
             )
 
 
@@ -149,19 +152,20 @@ def _group_labels(groups: Any, z: Any) -> np.ndarray:
     return z.index.to_numpy() if hasattr(z, "index") and hasattr(z, "to_numpy") else np.unique(np.asarray(groups))
 
 
-def _targets(z: Any) -> tuple[np.ndarray, str | None]:
+def _targets(z: Any, name: str) -> tuple[np.ndarray, str | None]:
     """Return targets as one column, and their name where they have one."""
     values = np.asarray(list(z.values()) if isinstance(z, Mapping) else z, dtype=np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"the targets have shape {values.shape}; a report shows one target. Fit a model for each column, and "
-            "write a report of each."
+            "write a report of each.",
         )
     columns = getattr(z, "columns", None)
-    name = getattr(z, "name", None) if columns is None else columns[0]
-    return values, None if name is None else str(name)
+    called = getattr(z, "name", None) if columns is None else columns[0]
+    return values, None if called is None else str(called)
 
 
 def _frame(table: Any, name: str, names: Any = None) -> "pd.DataFrame":

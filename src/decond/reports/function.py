@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.plotting import COLORS
 from decond.plotting.functions import along, predicted
 from decond.reports.baselines import EXPLAINED
@@ -46,9 +47,10 @@ def function_charts(
     """Return one chart for each column of x that holds numbers, the other columns at their median."""
     columns = [name for name in data.x if data.x[name].dtype.kind in "biuf"]
     if lines and len(data.x.columns) != 1:
-        raise ValueError(
+        raise ArgumentError(
+            "lines",
             f"lines are curves over a single column, but x has {len(data.x.columns)}: {', '.join(data.x.columns)}. "
-            "Leave them out."
+            "Leave them out.",
         )
     charts = []
     for name in columns[:MAX_CHARTS]:
@@ -95,7 +97,10 @@ def _baseline(j: int, label: str, model: Any, at: "pd.DataFrame", line: np.ndarr
 def _line(j: int, label: str, x: Any, z: Any) -> dict[str, Any]:
     at, values = np.ravel(np.asarray(x, dtype=np.float64)), np.ravel(np.asarray(z, dtype=np.float64))
     if len(at) != len(values) or len(at) < 2:
-        raise ValueError(f"the line {label!r} has {len(at)} x and {len(values)} z; give as many of each, at least 2.")
+        raise ArgumentError(
+            f"lines[{label!r}]",
+            f"the line {label!r} has {len(at)} x and {len(values)} z; give as many of each, at least 2.",
+        )
     order = np.argsort(at, kind="stable")
     color = LINE_COLORS[j % len(LINE_COLORS)]
     return {"key": f"line{j}", "label": label, "kind": "line", "color": color, "x": at[order], "y": values[order]}

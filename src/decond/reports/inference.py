@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import value_names
+from decond.errors import ArgumentError
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.calibration import FEWEST
 from decond.lfi.diagnostics.words import listed
@@ -88,7 +89,7 @@ def inference_report(
         settings="",
         date=made_on(),
     )
-    return Report(title, sentence, html)
+    return Report(title, sentence, html, state=state, checks={check.name: check for check in checks})
 
 
 def _charts(
@@ -121,8 +122,9 @@ def _summary_names(posterior: Posterior, observed: Any) -> Sequence[str] | None:
 def _names(summaries: Sequence[str] | None, count: int) -> list[str]:
     names = [f"x{j + 1}" for j in range(count)] if summaries is None else [str(name) for name in summaries]
     if len(names) != count:
-        raise ValueError(
-            f"summaries has {len(names)} names but the observation has {count} values; give one for each."
+        raise ArgumentError(
+            "summaries",
+            f"summaries has {len(names)} names but the observation has {count} values; give one for each.",
         )
     return names
 

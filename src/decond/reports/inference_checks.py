@@ -11,7 +11,7 @@ from decond.lfi.diagnostics.predictive import share_as_remote
 from decond.lfi.diagnostics.report import FEW_EFFECTIVE, REMOTE
 from decond.lfi.diagnostics.words import listed, percent
 from decond.notebook import number
-from decond.reports.checks import Check
+from decond.reports.checks import Check, State
 
 __all__ = ["NOTHING_WRONG", "observed_row", "posterior_checks"]
 
@@ -72,53 +72,56 @@ def _truth(posterior: Posterior, truth: np.ndarray | None) -> list[Check]:
         return []
     low, high = posterior.interval(SURELY)
     outside = [name for name, a, v, b in zip(posterior.names, low, truth, high, strict=True) if not a <= v <= b]
-    question, level = "Is the known truth inside?", percent(SURELY)
+    level = percent(SURELY)
     if not outside:
-        return [Check(question, "good", "", f"Every parameter's {level} interval holds its true value.")]
+        return [Check("truth", State.GOOD, "", f"Every parameter's {level} interval holds its true value.")]
     which = listed(outside)
     said = f"The true value of {which} lies outside the {level} interval. Of right intervals 1 in 100 misses it."
-    return [Check(question, "bad", f"the truth of {which} lies outside the {level} interval", said)]
+    return [Check("truth", State.BAD, f"the truth of {which} lies outside the {level} interval", said)]
 
 
 def _distinct(posterior: Posterior) -> list[Check]:
     """Look for draws that are too few or too close to each other to be a posterior."""
     count = len(np.unique(posterior.samples, axis=0))
-    question = "Are the draws spread out?"
     if count < FEW_DISTINCT:
         said = f"Only {count:,} of {len(posterior.samples):,} draws are distinct: intervals mean little then."
-        return [Check(question, "doubt", "the posterior has hardly any distinct draws", said)]
+        return [Check("draws", State.DOUBT, "the posterior has hardly any distinct draws", said, {"distinct": count})]
     narrow = [name for name, ratio in zip(posterior.names, _widths(posterior), strict=True) if ratio < NO_WIDTH]
     if narrow:
         which = listed(narrow)
         said = f"The middle 68 % of {which} are less than {percent(NO_WIDTH)} as wide as the prior's. Can that be?"
-        return [Check(question, "doubt", f"the posterior of {which} has next to no width", said)]
+        finding = f"the posterior of {which} has next to no width"
+        return [Check("draws", State.DOUBT, finding, said, {"distinct": count})]
     return []
 
 
 def _calibration(diagnosis: diagnostics.Report | None) -> Check:
-    question = "Are its uncertainties right?"
     if diagnosis is None or diagnosis.calibration is None:
         why = "Refitting on held-out simulations tells: decond infer --check, or lfi.diagnose."
         if diagnosis is not None:
             why = diagnosis.why_not
-        return Check(question, "open", "the calibration of the posterior was not checked", f"Not checked. {why}")
-    sentences, found = diagnosis.calibration.sentences, diagnosis.calibration.findings
+        return Check(
+            "calibration", State.OPEN, "the calibration of the posterior was not checked", f"Not checked. {why}"
+        )
+    said, found = " ".join(diagnosis.calibration.sentences), diagnosis.calibration.findings
+    trials = {"trials": diagnosis.calibration.n}
     if diagnosis.calibration.n < FEWEST:
         few = "there were too few trials to judge the calibration of the posterior"
-        return Check(question, "open", few, " ".join(sentences))
+        return Check("calibration", State.OPEN, few, said, trials)
     if found:
-        return Check(question, "bad", f"the posterior is {' and '.join(found)}", " ".join(sentences))
-    return Check(question, "good", "the posterior is calibrated on held-out simulations", " ".join(sentences))
+        return Check("calibration", State.BAD, f"the posterior is {' and '.join(found)}", said, trials)
+    return Check("calibration", State.GOOD, "the posterior is calibrated on held-out simulations", said, trials)
 
 
 def _predictive(diagnosis: diagnostics.Report | None) -> list[Check]:
     if diagnosis is None or not diagnosis.from_posterior:
         return []
-    question, passed = "Do its parameters reproduce the observation?", diagnosis.predictive.passed
+    passed = diagnosis.predictive.passed
     finding = (
         "its parameters reproduce the observation" if passed else "its parameters fail to reproduce the observation"
     )
-    return [Check(question, "good" if passed else "bad", finding, " ".join(diagnosis.predictive.sentences))]
+    state = State.GOOD if passed else State.BAD
+    return [Check("prediction", state, finding, " ".join(diagnosis.predictive.sentences))]
 
 
 def _remote(posterior: Posterior, observed: np.ndarray, diagnosis: diagnostics.Report | None) -> list[Check]:
@@ -129,32 +132,33 @@ def _remote(posterior: Posterior, observed: np.ndarray, diagnosis: diagnostics.R
         return []
     else:
         share = share_as_remote(sims, observed)
-    question = "Does the observation lie among the simulations?"
     said = (
         f"{percent(share)} of the simulations are at least as far from the simulation nearest to them as the "
         f"observation is. With less than {percent(REMOTE)} the observation counts as lying outside."
     )
+    numbers = {"share as far": share}
     if share < REMOTE:
-        return [Check(question, "bad", "the observation lies outside what was simulated", said)]
-    return [Check(question, "good", "the observation lies among the simulations", said)]
+        return [Check("observation", State.BAD, "the observation lies outside what was simulated", said, numbers)]
+    return [Check("observation", State.GOOD, "the observation lies among the simulations", said, numbers)]
 
 
 def _enough(posterior: Posterior, diagnosis: diagnostics.Report | None) -> list[Check]:
     """Judge the number of simulations by what half of them would have given, and by how many count."""
     wanted, sufficiency = FEW_EFFECTIVE * posterior.prior.dim, None if diagnosis is None else diagnosis.sufficiency
-    state, finding, said = "good", "", []
+    state, finding, said, numbers = State.GOOD, "", [], {}
     if sufficiency is not None:
         said += sufficiency.sentences
-        state = "open" if sufficiency.unclear else "good"
+        numbers["error ratio"] = sufficiency.ratio
+        state = State.OPEN if sufficiency.unclear else State.GOOD
         if not sufficiency.passed:
-            state, finding = "doubt", "there are too few simulations"
+            state, finding = State.DOUBT, "there are too few simulations"
             said.append("Were there enough, half of them would do almost as well. Run about twice as many.")
     if posterior.effective is not None:
-        count = number(posterior.effective, 3)
+        count, numbers["effective"] = number(posterior.effective, 3), posterior.effective
         said.append(f"The answer rests on {count} effective simulations; at least {wanted} are wanted.")
         if posterior.effective < wanted:
-            state, finding = "bad", "it rests on too few simulations"
-    return [Check("Are there enough simulations?", state, finding, " ".join(said))] if said else []
+            state, finding = State.BAD, "it rests on too few simulations"
+    return [Check("simulations", state, finding, " ".join(said), numbers)] if said else []
 
 
 def _failed(posterior: Posterior) -> list[Check]:
@@ -166,7 +170,8 @@ def _failed(posterior: Posterior) -> list[Check]:
     said = f"{sims.n_failed:,} of {len(sims):,} failed" + (f" ({percent(share)})." if sims.n_failed else ".")
     reasons = "; ".join(f"{reason} ({count:,})" for reason, count in list(sims.failures.items())[:3])
     finding = "many simulations failed" if many else ""
-    return [Check("Did the simulations run?", "doubt" if many else "good", finding, f"{said} {reasons}".strip())]
+    state, numbers = State.DOUBT if many else State.GOOD, {"failed": sims.n_failed}
+    return [Check("failures", state, finding, f"{said} {reasons}".strip(), numbers)]
 
 
 def _widths(posterior: Posterior) -> np.ndarray:
@@ -190,7 +195,8 @@ def _narrowed(posterior: Posterior) -> list[Check]:
         said += (
             f" From {percent(HARDLY_NARROWER)} on, more simulations or another method tell which of the two it is."
         )
-    return [Check("What did the observation tell?", "doubt" if unlearned else "good", finding, said)]
+    numbers = dict(zip(posterior.names, ratio.tolist(), strict=True))
+    return [Check("width", State.DOUBT if unlearned else State.GOOD, finding, said, numbers)]
 
 
 def _on_edges(posterior: Posterior) -> list[Check]:
@@ -203,6 +209,4 @@ def _on_edges(posterior: Posterior) -> list[Check]:
     if not piled:
         return []
     said = f"Draws of {', '.join(piled)} pile up at an end of the prior's range. Is that range wide enough?"
-    return [
-        Check("Is the prior wide enough?", "doubt", f"{', '.join(piled)} is pressed against the prior's range", said)
-    ]
+    return [Check("prior", State.DOUBT, f"{', '.join(piled)} is pressed against the prior's range", said)]

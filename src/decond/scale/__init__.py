@@ -5,28 +5,44 @@ sparse representation: inducing points u, the same kernel for both functions, a 
 """
 
 from decond.scale.batches import Batches, as_source
-from decond.scale.cluster import ClusterError, DaskTable, OnCluster, as_cluster_source
+from decond.scale.cluster import (
+    ClusterError,
+    ConnectionLostError,
+    DaskTable,
+    NoWorkersError,
+    OnCluster,
+    WorkerMemoryError,
+    WorkerVersionError,
+    as_cluster_source,
+)
 from decond.scale.feature_model import FeatureModel, FeaturePosterior
 from decond.scale.feature_reading import FeatureReading
 from decond.scale.feature_sums import Sums, Tables, TaskSums
 from decond.scale.learning import Search, learn, starting_points
 from decond.scale.model import SparseModel
-from decond.scale.parquet import ParquetTable
+from decond.scale.parquet import ChangedFileError, DamagedFileError, ParquetBatches, ParquetError, ParquetTable
 from decond.scale.posterior import ConditionalMeanPosterior, SparsePosterior
 from decond.scale.reading import Reading, Settled, deviation
-from decond.scale.sources import Source, Table
+from decond.scale.sources import Chunking, Source, Table
 from decond.scale.statistics import Statistics
 from decond.scale.surveys import Survey, survey
 
 __all__ = [
     "Batches",
+    "ChangedFileError",
+    "Chunking",
     "ClusterError",
     "ConditionalMeanPosterior",
+    "ConnectionLostError",
+    "DamagedFileError",
     "DaskTable",
     "FeatureModel",
     "FeaturePosterior",
     "FeatureReading",
+    "NoWorkersError",
     "OnCluster",
+    "ParquetBatches",
+    "ParquetError",
     "ParquetTable",
     "Reading",
     "Search",
@@ -40,6 +56,8 @@ __all__ = [
     "Table",
     "Tables",
     "TaskSums",
+    "WorkerMemoryError",
+    "WorkerVersionError",
     "as_cluster_source",
     "as_source",
     "deviation",

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond.checks import as_rows, as_targets, column_names
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.scale.parallel import ahead
-from decond.scale.sources import NO_ROWS, Block, Part, PartedSource, Source, Table
+from decond.scale.sources import CHUNKING, NO_ROWS, Block, Chunking, Part, PartedSource, Source, Table
 
 __all__ = ["Batches", "as_source"]
 
@@ -26,16 +27,17 @@ class Batches(PartedSource):
     (3, 10.0)
     """
 
-    def __init__(self, blocks: Iterable[tuple[Any, Any]]) -> None:
+    def __init__(self, blocks: Iterable[tuple[Any, Any]], *, chunking: Chunking = CHUNKING) -> None:
         if iter(blocks) is blocks:
-            raise TypeError(
+            raise ArgumentTypeError(
+                "blocks",
                 f"the blocks come from a {type(blocks).__name__}, which can be read only once; they are read again "
-                "and again. Give a list of (rows, targets), or an object whose __iter__ starts over."
+                "and again. Give a list of (rows, targets), or an object whose __iter__ starts over.",
             )
         if isinstance(blocks, Sequence | np.ndarray):
             for i, block in enumerate(blocks):
                 _check_pair(block, i)
-        self._blocks = blocks
+        self._blocks, self.chunking = blocks, chunking
 
     @property
     def flat(self) -> bool:  # type: ignore[override]
@@ -50,7 +52,7 @@ class Batches(PartedSource):
     @property
     def width(self) -> int:
         if not self._look.width:
-            raise ValueError(NO_ROWS)
+            raise ArgumentError("blocks", NO_ROWS)
         return self._look.width
 
     def parts(self) -> Sequence[Part]:
@@ -108,9 +110,10 @@ class _Stream:
 
 def _check_pair(block: Any, number: int) -> None:
     if not (isinstance(block, tuple | list) and len(block) == 2 and all(hasattr(part, "__len__") for part in block)):
-        raise TypeError(
+        raise ArgumentTypeError(
+            f"blocks[{number}]",
             f"block {number} is a {type(block).__name__}, but each block is a pair (rows, targets). A single block "
-            "is given as Batches([(x, z)]), a table in memory as Table(x, z)."
+            "is given as Batches([(x, z)]), a table in memory as Table(x, z).",
         )
 
 
@@ -133,14 +136,16 @@ def _agreeing(blocks: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Block, list[s
         first = first or (name, columns, column_names(x))
         for what, given, known in zip("xz", columns, first[1], strict=True):
             if given != known:
-                raise ValueError(
+                raise ArgumentError(
+                    f"{what} of {name}",
                     f"{what} of {name} has {given} column(s), but that of {first[0]} has {known}; give the same "
-                    "columns, in the same order, in all blocks."
+                    "columns, in the same order, in all blocks.",
                 )
         if column_names(x) != first[2]:
-            raise ValueError(
+            raise ArgumentError(
+                f"x of {name}",
                 f"x of {name} has {_said(column_names(x))}, but that of {first[0]} has {_said(first[2])}; give the "
-                "same columns, in the same order, in all blocks."
+                "same columns, in the same order, in all blocks.",
             )
         yield block, first[2]
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, NamedTuple, Self
 
-from decond.checks import as_count, as_rows, as_targets
+from decond.checks import as_count, as_rows, as_targets, check_same_length
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.scale.batches import as_source
 from decond.scale.sources import (
     FAN_IN,
     NO_ROWS,
     Block,
+    Chunking,
     Part,
     PartedSource,
     Source,
@@ -23,10 +25,21 @@ from decond.scale.sources import (
     Work,
     added,
     part_total,
-    share_rows,
 )
 
-__all__ = ["ClusterError", "DaskTable", "OnCluster", "Vigil", "as_cluster_source", "cluster_of", "connect"]
+__all__ = [
+    "ClusterError",
+    "ConnectionLostError",
+    "DaskTable",
+    "NoWorkersError",
+    "OnCluster",
+    "Vigil",
+    "WorkerMemoryError",
+    "WorkerVersionError",
+    "as_cluster_source",
+    "cluster_of",
+    "connect",
+]
 
 PATIENCE = 60.0
 """Seconds between two looks for workers, while nothing arrives: without any at two of them in a row, give up."""
@@ -38,11 +51,60 @@ TIMEOUT = 20.0
 
 
 class ClusterError(RuntimeError):
-    """The cluster could not finish its work; the message says why and what to do."""
+    """The cluster could not finish its work; the message says why and what to do.
+
+    Attributes:
+        scheduler: The address of the scheduler.
+        worker: That of the worker, if one is at fault.
+        part: What the worker had to read, such as the name of a file.
+
+    Attributes that do not apply are None.
+
+    >>> ClusterError("the worker at tcp://10.0.0.2:4 died.", worker="tcp://10.0.0.2:4").worker
+    'tcp://10.0.0.2:4'
+    """
+
+    def __init__(
+        self, message: str, *, scheduler: str | None = None, worker: str | None = None, part: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.scheduler, self.worker, self.part = scheduler, worker, part
+
+
+class ConnectionLostError(ClusterError):
+    """There is no connection to a scheduler, or not any more: connect anew and start again.
+
+    >>> issubclass(ConnectionLostError, ClusterError)
+    True
+    """
+
+
+class NoWorkersError(ClusterError):
+    """The scheduler has no worker that takes work: add some.
+
+    >>> issubclass(NoWorkersError, ClusterError)
+    True
+    """
+
+
+class WorkerMemoryError(ClusterError):
+    """A worker does not have enough memory for its part of the table.
+
+    >>> issubclass(WorkerMemoryError, ClusterError)
+    True
+    """
+
+
+class WorkerVersionError(ClusterError):
+    """A worker does not have the same version of decond.
+
+    >>> issubclass(WorkerVersionError, ClusterError)
+    True
+    """
 
 
 class Vigil:
-    """Looks whether a cluster still has workers, every `PATIENCE` seconds in which nothing arrives from it."""
+    """Looks whether a cluster still has workers, whenever nothing has arrived from it for a while."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -76,6 +138,8 @@ class _ClusterSource(Source):
     """
 
     client: Any
+    patience: float
+    """Seconds between two looks for workers, while nothing arrives."""
 
     @abc.abstractmethod
     def _shares(self) -> Sequence[_Share]:
@@ -85,7 +149,7 @@ class _ClusterSource(Source):
         _check_running(self.client)
         future, names = self._begun(work)
         try:
-            return _awaited(future, self.client, names)
+            return _awaited(future, self.client, names, self.patience)
         finally:
             future.release()
 
@@ -96,12 +160,12 @@ class _ClusterSource(Source):
         """
         shares = self._shares()
         if not shares:
-            raise ValueError(NO_ROWS)
+            raise ArgumentError("blocks", NO_ROWS)
         with _of_any_size():
             carried = self._submit(_itself, work)
-            height = share_rows(len(self))
+            cut = (len(self), self.chunking)
             sums = [
-                self._submit(_share_total, carried, share.part, share.start, height, priority=1) for share in shares
+                self._submit(_share_total, carried, share.part, share.start, *cut, priority=1) for share in shares
             ]
         names = {future.key: share.name for future, share in zip(sums, shares, strict=True)}
         names |= {share.part.key: share.name for share in shares if hasattr(share.part, "key")}
@@ -130,6 +194,7 @@ class OnCluster(_ClusterSource):
     Parts that only know where their rows are, such as those of Parquet files, are read by the workers in every pass;
     the workers need to find the files under the same paths. Parts that hold their rows travel to the workers once;
     the scheduler keeps a copy, for a worker may die. They are released by `close`, or at the end of a ``with`` block.
+    While nothing arrives it looks for workers every `patience` seconds, and gives up if it finds none twice in a row.
 
     Row groups of 10⁵ to 10⁶ rows are best in Parquet files: one that is larger than a share of the table
     (`share_rows`) is decoded again by every share that lies in it.
@@ -142,13 +207,15 @@ class OnCluster(_ClusterSource):
     5.0
     """
 
-    def __init__(self, source: Source, client: Any = None) -> None:
+    def __init__(self, source: Source, client: Any = None, *, patience: float = PATIENCE) -> None:
         if not isinstance(source, PartedSource):
-            raise TypeError(
+            raise ArgumentTypeError(
+                "source",
                 f"a {type(source).__name__} has no parts that could go to a cluster; give a Table, Batches or a "
-                "ParquetTable, and standardize it afterwards."
+                "ParquetTable, and standardize it afterwards.",
             )
-        self.source, self.client = source, _usable(client)
+        self.source, self.client, self.patience = source, _usable(client, patience), patience
+        self.chunking = source.chunking
         self.names, self.target_names, self.flat = source.names, source.target_names, source.flat
         self._placed: list[_Share] | None = None
 
@@ -186,6 +253,8 @@ class DaskTable(_ClusterSource):
         x: a dask array (m, d), or a dask data frame.
         z: a dask array (m,) or (m, t), a series, or a data frame.
         client: a ``dask.distributed.Client``; None takes the current one.
+        patience: seconds between two looks for workers, while nothing arrives: without any at two of them in a row,
+            it gives up.
 
     >>> import dask.array
     >>> from dask.distributed import Client
@@ -196,15 +265,11 @@ class DaskTable(_ClusterSource):
     (6, 55.0)
     """
 
-    def __init__(self, x: Any, z: Any, client: Any = None) -> None:
-        self.client = _usable(client)
+    def __init__(self, x: Any, z: Any, client: Any = None, *, patience: float = PATIENCE) -> None:
+        self.client, self.patience = _usable(client, patience), patience
         self.names, self.target_names = _names(x), _names(z)
         rows, targets = _as_array(x, "x", self.client), _as_array(z, "z", self.client)
-        if len(rows) != len(targets):
-            raise ValueError(
-                f"z has {len(targets)} rows but x has {len(rows)}; they are paired row by row, so both need the same "
-                "number. Check that no rows were dropped from one of them."
-            )
+        check_same_length(targets, "z", len(rows), "x")
         self.flat = targets.ndim == 1
         self._width = rows.shape[1] if rows.ndim > 1 else 1
         self._heights = rows.chunks[0]
@@ -253,17 +318,21 @@ def cluster_of(workers: int) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def connect(address: str) -> Iterator[Any]:
-    """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``; yields the client."""
+def connect(address: str, timeout: float | None = None) -> Iterator[Any]:
+    """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``; yields the client.
+
+    It waits `TIMEOUT` seconds for an answer, or `timeout` if that is given.
+    """
     distributed = _distributed()
     if not re.fullmatch(r"(\w+://)?[^:/]+:\d+|\w+://.+:\d+", address):
-        raise ClusterError(f"{address!r} is no address of a Dask scheduler; give tcp://HOST:PORT.")
+        raise ClusterError(f"{address!r} is not an address of a Dask scheduler; give tcp://HOST:PORT.")
     try:
-        client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
+        client = distributed.Client(address, timeout=TIMEOUT if timeout is None else timeout, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ClusterError(
+        raise ConnectionLostError(
             f"no Dask scheduler answers at {address!r} ({error}). Check the address: `dask scheduler` prints it when "
-            "it starts, and `dask worker ADDRESS` adds workers to it."
+            "it starts, and `dask worker ADDRESS` adds workers to it.",
+            scheduler=address,
         ) from error
     with client:
         yield client
@@ -283,31 +352,36 @@ def _delayed(function: Callable[..., Any]) -> Any:
     return dask.delayed(function, pure=False)
 
 
-def _usable(client: Any) -> Any:
+def _usable(client: Any, patience: float) -> Any:
     """Return a client that is connected to workers which have this version of decond, or raise."""
     distributed = _distributed()
     if client is None:
         try:
             client = distributed.get_client()
         except ValueError:
-            raise ValueError(
+            raise ArgumentError(
+                "client",
                 "there is no Dask client. Start one, such as client = dask.distributed.Client(), or "
-                "Client('tcp://…:8786') for a cluster that runs already."
+                "Client('tcp://…:8786') for a cluster that runs already.",
             ) from None
     if not isinstance(client, distributed.Client) or client.asynchronous:
-        raise TypeError(f"client is {client!r}; give a dask.distributed.Client that is not asynchronous.")
+        raise ArgumentTypeError(
+            "client", f"client is {client!r}; give a dask.distributed.Client that is not asynchronous."
+        )
     _check_running(client)
     try:
-        client.wait_for_workers(1, timeout=PATIENCE)
+        client.wait_for_workers(1, timeout=patience)
     except TimeoutError:
-        raise ClusterError(f"{_place(client)} has no workers. Add some: dask worker ADDRESS") from None
+        raise NoWorkersError(
+            f"{_place(client)} has no workers. Add some: dask worker ADDRESS", scheduler=_address(client)
+        ) from None
     _check_versions(client)
     return client
 
 
 def _check_running(client: Any) -> None:
     if client.status != "running":
-        raise ClusterError(f"the Dask client is {client.status}. Make a new one, and give it to a new table.")
+        raise ConnectionLostError(f"the Dask client is {client.status}. Make a new one, and give it to a new table.")
 
 
 def _check_versions(client: Any) -> None:
@@ -318,16 +392,18 @@ def _check_versions(client: Any) -> None:
         theirs = worker["packages"]["decond"]
         if theirs != mine:
             story = "has no decond" if theirs is None else f"has decond {theirs}"
-            raise ClusterError(
-                f"the worker {address} {story}, but here is {mine}. Install decond {mine} on all workers."
+            raise WorkerVersionError(
+                f"the worker {address} {story}, but here is {mine}. Install decond {mine} on all workers.",
+                scheduler=_address(client),
+                worker=address,
             )
 
 
 def _as_array(collection: Any, name: str, client: Any) -> Any:
     """Return a dask array of known length, cut by rows only."""
     if not hasattr(collection, "__dask_graph__"):
-        raise TypeError(
-            f"{name} is a {type(collection).__name__}; give Dask collections for both x and z, or for none."
+        raise ArgumentTypeError(
+            name, f"{name} is a {type(collection).__name__}; give Dask collections for both x and z, or for neither."
         )
     if hasattr(collection, "map_partitions") and not hasattr(collection, "chunks"):
         _check_numbers(collection, name)
@@ -357,59 +433,70 @@ def _check_numbers(frame: Any, name: str) -> None:
     kinds = frame.dtypes.items() if frame.ndim == 2 else [(frame.name, frame.dtype)]
     for column, kind in kinds:
         if getattr(kind, "kind", "O") not in "biuf":
-            raise TypeError(
+            raise ArgumentTypeError(
+                f"{name}[{column!r}]" if frame.ndim == 2 else name,
                 f"column {column!r} of {name} holds values of type {kind}; numbers are needed. Convert it, or leave "
-                "it out."
+                "it out.",
             )
 
 
-def _awaited(future: Any, client: Any, names: dict[str, str]) -> Any:
+def _awaited(future: Any, client: Any, names: dict[str, str], patience: float) -> Any:
     """Return the result of a future; raise if the cluster cannot give one any more."""
     distributed = _distributed()
     vigil = Vigil(client)
     while True:
         try:
-            return future.result(timeout=PATIENCE)
+            return future.result(timeout=patience)
         except TimeoutError:
             if future.status == "error":
                 raise
             if vigil.abandoned():
-                raise ClusterError(
-                    f"no worker of {_place(client)} has taken any work for {PATIENCE:.0f} s: they are gone, or "
-                    "paused because their memory is full. Look at their logs, and give them more memory."
+                raise NoWorkersError(
+                    f"no worker of {_place(client)} has taken any work for {patience:.0f} s: they are gone, or "
+                    "paused because their memory is full. Look at their logs, and give them more memory.",
+                    scheduler=_address(client),
                 ) from None
         except distributed.KilledWorker as error:
-            raise ClusterError(_killed(error, names)) from error
+            raise _killed(error, names) from error
         except CancelledError as error:
-            raise ClusterError(
+            raise ConnectionLostError(
                 f"{_place(client)} dropped the work ({error}). If it was closed or restarted, connect anew and "
-                "start again."
+                "start again.",
+                scheduler=_address(client),
             ) from error
 
 
-def _share_total(work: Work[Sum], part: Part, start: int, height: int) -> Sum:
-    """Return the sum over a share; if memory does not suffice, the message says where."""
+def _share_total(work: Work[Sum], part: Part, start: int, count: int, chunking: Chunking) -> Sum:
+    """Return the sum over a share; if memory does not suffice, the error says where."""
     try:
-        return part_total(work, part, start, height)
+        return part_total(work, part, start, count, chunking)
     except MemoryError as error:
         address = _distributed().get_worker().address
-        raise ClusterError(
-            f"the worker {address} has not enough memory for its share of {part.name} ({error}): {MORE_MEMORY}"
+        raise WorkerMemoryError(
+            f"the worker {address} does not have enough memory for its share of {part.name} ({error}): {MORE_MEMORY}",
+            worker=address,
+            part=part.name,
         ) from error
 
 
-def _killed(error: Any, names: dict[str, str]) -> str:
+def _killed(error: Any, names: dict[str, str]) -> WorkerMemoryError:
     worker = error.last_worker
     where = names.get(error.task, "sums of other workers")
-    return (
+    return WorkerMemoryError(
         f"{error.allowed_failures + 1} worker(s) died over {where}, the last of them {worker.address} with "
         f"{worker.memory_limit / 1e9:.2g} GB of memory for {worker.nthreads} thread(s). Most likely it ran out of "
-        f"memory: {MORE_MEMORY}"
+        f"memory: {MORE_MEMORY}",
+        worker=worker.address,
+        part=names.get(error.task),
     )
 
 
 def _place(client: Any) -> str:
-    return f"the cluster at {client.scheduler.address if client.scheduler else 'an unknown address'}"
+    return f"the cluster at {_address(client) or 'an unknown address'}"
+
+
+def _address(client: Any) -> str | None:
+    return client.scheduler.address if client.scheduler else None
 
 
 @contextlib.contextmanager

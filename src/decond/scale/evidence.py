@@ -17,8 +17,7 @@ from decond.autodiff import gram_above, rows_pullback
 from decond.kernels.base import Kernel
 from decond.kernels.composite import Scaled
 from decond.linalg import multiply
-from decond.scale import sources
-from decond.scale.head import Adjoints, Head, Whitening
+from decond.scale.head import MILD, Adjoints, Head, Whitening
 from decond.scale.parallel import Workspace, between_passes
 from decond.scale.sources import Piece, Source
 from decond.scale.statistics import Statistics
@@ -52,9 +51,9 @@ def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, source: 
 
 
 def log_evidence_and_gradient(
-    kernel: Kernel, inducing: np.ndarray, ridges: Ridges, source: Source
+    kernel: Kernel, inducing: np.ndarray, ridges: Ridges, source: Source, mild: float = MILD
 ) -> tuple[float, Gradient]:
-    """Return log p(z) and its gradient: both passes.
+    """Return log p(z) and its gradient: both passes; `mild` is that of `Whitening`.
 
     P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. That of
     P alone is the same without the first term, and τ² only asks for its trace. What the
@@ -63,7 +62,7 @@ def log_evidence_and_gradient(
     """
     calm = functools.partial(between_passes, len(inducing))
     with calm():
-        whitening = Whitening(kernel, inducing, ridges.mediator)
+        whitening = Whitening(kernel, inducing, ridges.mediator, mild)
     statistics = collect(kernel, inducing, whitening, source)
     with calm():
         head = Head(statistics, whitening.prior, ridges.noise)
@@ -74,7 +73,7 @@ def log_evidence_and_gradient(
         turned = multiply(head.prior, adjoints.bridged)
         white_bar = adjoints.bridged - turned - turned.T
         ridge_bar = -2.0 * float((turned * whitening.spread).sum())
-        within, moved = _Grams(kernel, inducing, many=False).pullback(inducing, whitening.unwhitened(white_bar))
+        within, moved = _Grams(kernel, inducing).pullback(inducing, whitening.unwhitened(white_bar))
         parameters = {path: bar + within[path] for path, bar in slopes.parameters.items()}
         if isinstance(kernel, Scaled):
             parameters["variance"] = (head.prior * (2.0 * adjoints.bridged + white_bar)).sum() / kernel.variance
@@ -132,26 +131,27 @@ class _Grams:
 
     kernel: Kernel
     inducing: np.ndarray
-    many: bool
-    """Whether there are so many rows that it pays to compile for their number and for that of inducing points."""
+    height: int | None = None
+    """Rows of a piece, where there are so many that it pays to compile for their number and that of the points."""
 
     @classmethod
     def of(cls, kernel: Kernel, inducing: np.ndarray, source: Source) -> "_Grams":
-        return cls(kernel, inducing, len(source) >= sources.HEIGHT)
+        height = source.chunking.height
+        return cls(kernel, inducing, height if len(source) >= height else None)
 
     @property
     def tile(self) -> tuple[int, int]:
         """What to compile for: a close fit where rows are many, one for all sizes where they are few."""
         n = len(self.inducing)
-        if self.many:
-            return min(512, -(-n // 64) * 64), sources.HEIGHT
+        if self.height is not None:
+            return min(512, -(-n // 64) * 64), self.height
         return (256 if n <= 256 else 512), 256
 
     def stack(self, piece: Piece) -> np.ndarray:
         """Return the stack [k(u, rows); zᵀ; 1ᵀ]; of many rows, with zeros up to the height of a piece."""
         rows, below = piece.rows, np.concatenate([piece.targets.T, np.ones((1, len(piece.rows)))])
-        if self.many:
-            return gram_above(self.kernel, self.inducing, rows, below, sources.HEIGHT)
+        if self.height is not None:
+            return gram_above(self.kernel, self.inducing, rows, below, self.height)
         return np.concatenate([self.kernel.gram(self.inducing, rows), below])
 
     def pullback(self, rows: np.ndarray, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:

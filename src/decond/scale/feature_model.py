@@ -79,12 +79,12 @@ class FeatureModel(Parametrized):
         posterior = FeaturePosterior(self, sums, columns, flat)
         rounding = np.finfo(float).eps * float(sums.spectrum.values[-1]) * self.variance_y / self.noise**2
         if rounding > ROUNDING:
-            warn(
+            message = (
                 f"the noise ({self.noise:.1e}) is so small beside the sums over the pairs, of which {rounding:.0e} "
                 "ridges are rounding, that predictions may show it. Use a larger noise or a smaller variance_y, or "
-                "TaskTransformedGP on some of the rows.",
-                JitterWarning,
+                "TaskTransformedGP on some of the rows."
             )
+            warn(JitterWarning(message, matrix="the sums over the pairs", jitter=0.0))
         return posterior
 
     def values(self) -> dict[str, Any]:

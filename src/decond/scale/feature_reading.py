@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.features.base import FeatureMap
 from decond.parameters import same
 from decond.scale.feature_model import FeatureModel
@@ -63,10 +64,11 @@ class FeatureReading:
     def merged(self, other: "FeatureReading") -> "FeatureReading":
         """Return what both know together; both have to read with the same features."""
         if not (same(self.features_x, other.features_x) and same(self.features_y, other.features_y)):
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 "the two models do not have the same features, so their sums cannot be added. Fit one, and give its "
                 "features to the other before that reads anything: "
-                "TaskTransformedFeatures(kernel_x=a.features_x_, kernel_y=a.features_y_)."
+                "TaskTransformedFeatures(kernel_x=a.features_x_, kernel_y=a.features_y_).",
             )
         _check_columns("y_task", other.task_columns, self.task_columns)
         columns = other.task_columns if self.task_columns is None else self.task_columns
@@ -79,9 +81,10 @@ class FeatureReading:
     def _checked(self) -> "FeatureReading":
         """Return it if the mediators of both tables have as many columns, as far as they are known."""
         if self.pairs is not None and self.task_columns not in (None, self.pairs.columns):
-            raise ValueError(
+            raise ArgumentError(
+                "y_task",
                 f"y_task has {self.task_columns} column(s) but y has {self.pairs.columns}; the mediator links the "
-                "two tables, so both need the same columns."
+                "two tables, so both need the same columns.",
             )
         return self
 
@@ -118,8 +121,8 @@ class FeatureReading:
 def _check_columns(name: str, given: int | None, read: int | None) -> None:
     """Raise if rows have other columns than those that were read before."""
     if given is not None and read is not None and given != read:
-        raise ValueError(
-            f"{name} has {given} column(s) but the model has read {read}; give the same mediator each time."
+        raise ArgumentError(
+            name, f"{name} has {given} column(s) but the model has read {read}; give the same mediator each time."
         )
 
 

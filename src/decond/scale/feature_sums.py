@@ -12,11 +12,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 from decond.autodiff import features_pullback, rows_pullback
+from decond.errors import ArgumentError
 from decond.features import Nystrom
 from decond.features.base import FeatureMap
 from decond.linalg import multiply, whiten
-from decond.scale import sources
-from decond.scale.sources import Piece, Source
+from decond.scale.sources import HEIGHT, Piece, Source
 from decond.scale.statistics import Statistics
 
 __all__ = [
@@ -64,9 +64,10 @@ class PairSums:
     def __add__(self, other: "PairSums") -> "PairSums":
         """Return the sums of both sets of rows."""
         if self.columns != other.columns:
-            raise ValueError(
+            raise ArgumentError(
+                "y",
                 f"y has {other.columns} column(s) but the model has read {self.columns}; give the same mediator each "
-                "time."
+                "time.",
             )
         return PairSums(self.statistics + other.statistics, self.columns)
 
@@ -88,9 +89,10 @@ class TaskSums:
     def __add__(self, other: "TaskSums") -> "TaskSums":
         """Return the sums of both sets of rows."""
         if len(self.origin) != len(other.origin):
-            raise ValueError(
+            raise ArgumentError(
+                "z_task",
                 f"z_task has {len(other.origin)} column(s) but the model has read {len(self.origin)}; give the same "
-                "targets each time."
+                "targets each time.",
             )
         return TaskSums(self.statistics + other.about(self.origin, np.ones(len(self.origin))), self.origin)
 
@@ -301,4 +303,4 @@ def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 def _height(rows: np.ndarray) -> int:
     """Return how many rows a pullback is compiled for: one height for all sizes where rows are few."""
-    return sources.HEIGHT if len(rows) >= sources.HEIGHT else TILE
+    return HEIGHT if len(rows) >= HEIGHT else TILE

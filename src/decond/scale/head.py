@@ -32,12 +32,12 @@ class Whitening:
     second term is never larger than one, whereas k(u, u) is multiplied by numbers as large as 1/τ².
     """
 
-    def __init__(self, kernel: Kernel, inducing: np.ndarray, ridge: float) -> None:
+    def __init__(self, kernel: Kernel, inducing: np.ndarray, ridge: float, mild: float = MILD) -> None:
         shifted = kernel.gram(inducing, inducing)
         add_to_diagonal(shifted, ridge)
         norm = float(np.abs(shifted).sum(axis=0).max())
         factor = cholesky(shifted, "k(u, u) + τ²I")
-        self.mild = factor.condition(norm) <= MILD
+        self.mild = factor.condition(norm) <= mild
         """Whether sums over rows may be whitened instead of the rows."""
         self.root = factor.inverse_root().lower
         """R⁻¹."""

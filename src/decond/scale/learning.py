@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.learning import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.parameters import Constraint
-from decond.scale import surveys
 from decond.scale.model import SparseModel
 from decond.scale.sources import Source
-from decond.scale.surveys import Survey
+from decond.scale.surveys import SAMPLE, Survey
 
 __all__ = ["Search", "learn", "starting_points"]
 
@@ -47,7 +47,7 @@ def starting_points(x: np.ndarray, n: int, seed: int) -> np.ndarray:
     """
     from sklearn.cluster import kmeans_plusplus
 
-    rows = _some(x, surveys.SAMPLE, seed)
+    rows = _some(x, SAMPLE, seed)
     distinct, index = np.unique(rows, axis=0, return_index=True)
     if len(distinct) <= n:
         return distinct
@@ -74,7 +74,7 @@ def learn(model: SparseModel, source: Source, seen: Survey, search: Search) -> F
     ('converged', 0.1)
     """
     if search.n_restarts < 0:
-        raise ValueError(f"n_restarts is {search.n_restarts}; it must be 0 (one start) or more.")
+        raise ArgumentError("n_restarts", f"n_restarts is {search.n_restarts}; it must be 0 (one start) or more.")
     sample = seen.sample
     center, scale = _units(sample.x)
     results = [

@@ -13,25 +13,75 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from decond.errors import ArgumentError
 from decond.messages import near_files
 from decond.scale.parallel import ahead
-from decond.scale.sources import Part, PartedSource
+from decond.scale.sources import CHUNKING, Chunking, Part, PartedSource
 
-__all__ = ["ParquetTable", "parquet_files"]
+__all__ = ["ChangedFileError", "DamagedFileError", "ParquetBatches", "ParquetError", "ParquetTable", "parquet_files"]
 
 SUFFIXES = (".parquet", ".pq")
 
-BATCH_ROWS = 65_536
-"""Rows that are decoded at a time; fewer of them if they have many columns."""
 
-BATCH_NUMBERS = 4_194_304
-"""Numbers that are decoded at a time."""
+class ParquetError(ValueError):
+    """A Parquet file does not have the numbers that were asked for.
 
-PART_ROWS = 65_536
-"""Row groups go to one part until they have so many rows."""
+    Attributes:
+        path: The file.
+        column: The name of the column, if one column is at fault.
+        row: The row of the file, from 1, if one row is at fault.
 
-BUFFER = 1 << 20
-"""Bytes of a column that are fetched from the file at a time."""
+    >>> error = ParquetError("hours.parquet has no column 'wind'.", path=Path("hours.parquet"), column="wind")
+    >>> error.column, error.row
+    ('wind', None)
+    """
+
+    def __init__(
+        self, message: str, *, path: Path | None = None, column: str | None = None, row: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.path, self.column, self.row = path, column, row
+
+
+class DamagedFileError(ParquetError):
+    """A file is damaged or incomplete: it has to be written anew.
+
+    >>> issubclass(DamagedFileError, ParquetError)
+    True
+    """
+
+
+class ChangedFileError(ParquetError):
+    """A file has changed since it was first read: all passes need the same rows, so start again.
+
+    >>> issubclass(ChangedFileError, ParquetError)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class ParquetBatches:
+    """How much of Parquet files is decoded at a time: measured to keep memory low without slowing the reading.
+
+    >>> ParquetBatches(numbers=300).height(columns=3)
+    100
+    """
+
+    rows: int = 65_536
+    """Rows that are decoded at a time; fewer of them if they have many columns."""
+    numbers: int = 4_194_304
+    """Numbers that are decoded at a time."""
+    part_rows: int = 65_536
+    """Row groups go to one part until they have so many rows."""
+    buffer: int = 1 << 20
+    """Bytes of a column that are fetched from the file at a time."""
+
+    def height(self, columns: int) -> int:
+        """Return the rows of a batch with so many columns."""
+        return max(min(self.rows, self.numbers // columns), 1)
+
+
+BATCHES = ParquetBatches()
 
 
 class ParquetTable(PartedSource):
@@ -50,6 +100,8 @@ class ParquetTable(PartedSource):
         paths: a file, a folder (with all below it), a pattern such as ``"2024/*.parquet"``, or a list of these.
         x: the columns of the rows, in this order.
         z: the column of the targets, or a list of several.
+        batches: how much is decoded at a time.
+        chunking: how rows are cut for the cores of a machine and the workers of a cluster.
 
     >>> import pathlib, tempfile, pandas as pd
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -61,16 +113,26 @@ class ParquetTable(PartedSource):
     (4, 3.2)
     """
 
-    def __init__(self, paths: Any, x: Sequence[str] | str, z: Sequence[str] | str) -> None:
+    def __init__(
+        self,
+        paths: Any,
+        x: Sequence[str] | str,
+        z: Sequence[str] | str,
+        *,
+        batches: ParquetBatches = BATCHES,
+        chunking: Chunking = CHUNKING,
+    ) -> None:
         self.names: list[str] = [x] if isinstance(x, str) else list(x)
         self.flat = isinstance(z, str)
         self.target_names = [z] if isinstance(z, str) else list(z)
         columns = _Columns(tuple(self.names), (z,) if isinstance(z, str) else tuple(z), self.flat)
         _check_names(columns)
-        self.files = parquet_files(paths)
-        self._parts = [part for path in self.files for part in _parts_of(path, columns)]
+        self.files, self.chunking = parquet_files(paths), chunking
+        self._parts = [part for path in self.files for part in _parts_of(path, columns, batches)]
         if not self._parts:
-            raise ValueError(f"there are no rows in {_some_of(self.files)}; give at least one file that has some.")
+            raise ArgumentError(
+                "paths", f"there are no rows in {_some_of(self.files)}; give at least one file that has some."
+            )
 
     @property
     def width(self) -> int:
@@ -84,7 +146,9 @@ def parquet_files(paths: Any) -> list[Path]:
     """Return the files that paths, folders and patterns stand for, sorted by name and each of them once."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
-        raise ValueError("no Parquet files were given; name a file, a folder, or a pattern such as data/*.parquet.")
+        raise ArgumentError(
+            "paths", "no Parquet files were given; name a file, a folder, or a pattern such as data/*.parquet."
+        )
     return sorted({path.absolute() for one in given for path in _files_at(one)})
 
 
@@ -111,6 +175,7 @@ class _RowGroups:
     """The number of their first row in the file, counted from zero."""
     count: int
     columns: _Columns
+    batches: ParquetBatches
     holds_rows = False
     only_whole = False
 
@@ -132,17 +197,18 @@ class _RowGroups:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of rows; buffers keep whole column chunks out of memory, however large row groups are."""
         if _sealed(self.path) != self.seal:
-            raise ValueError(
+            raise ChangedFileError(
                 f"{self.path} has changed since it was first read. All passes need the same rows: start again, once "
-                "nothing writes to it."
+                "nothing writes to it.",
+                path=self.path,
             )
         try:
-            height = max(min(BATCH_ROWS, BATCH_NUMBERS // len(self.columns.all)), 1)
-            options = {"pre_buffer": False, "buffer_size": BUFFER, "page_checksum_verification": True}
+            height = self.batches.height(len(self.columns.all))
+            options = {"pre_buffer": False, "buffer_size": self.batches.buffer, "page_checksum_verification": True}
             with pq.ParquetFile(self.path, **options) as file:
                 yield from file.iter_batches(height, self.groups, self.columns.all, use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(_damaged(self.path, error)) from error
+            raise _damaged(self.path, error) from error
 
 
 def _files_at(given: str | Path) -> Iterable[Path]:
@@ -168,20 +234,21 @@ def _check_names(columns: _Columns) -> None:
     """Raise unless there are columns of both kinds, and no name stands twice."""
     for kind, names in (("x", columns.x), ("z", columns.z)):
         if not names:
-            raise ValueError(f"no column was named for {kind}; give at least one.")
+            raise ArgumentError(kind, f"no column was named for {kind}; give at least one.")
     for column in columns.all:
         if columns.all.count(column) > 1:
-            raise ValueError(f"column {column!r} was named twice, among x and z. Name each column once.")
+            kind = "x" if columns.x.count(column) > 1 else "z"
+            raise ArgumentError(kind, f"column {column!r} was named twice, among x and z. Name each column once.")
 
 
-def _parts_of(path: Path, columns: _Columns) -> Iterator[_RowGroups]:
+def _parts_of(path: Path, columns: _Columns, batches: ParquetBatches) -> Iterator[_RowGroups]:
     """Yield the parts of one file, whose columns are checked first; rows are not read."""
     seal = _sealed(path)
     try:
         metadata = pq.read_metadata(path)
         schema = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(_damaged(path, error)) from error
+        raise _damaged(path, error) from error
     _check_schema(schema, columns.all, path)
     groups: list[int] = []
     first = count = 0
@@ -189,8 +256,8 @@ def _parts_of(path: Path, columns: _Columns) -> Iterator[_RowGroups]:
         groups.append(group)
         count += metadata.row_group(group).num_rows
         last = group == metadata.num_row_groups - 1
-        if count and (last or count >= PART_ROWS):
-            yield _RowGroups(path, seal, tuple(groups), first, count, columns)
+        if count and (last or count >= batches.part_rows):
+            yield _RowGroups(path, seal, tuple(groups), first, count, columns, batches)
             groups, first, count = [], first + count, 0
 
 
@@ -199,15 +266,19 @@ def _check_schema(schema: pa.Schema, columns: Sequence[str], path: Path) -> None
     for column in columns:
         count = schema.names.count(column)
         if count > 1:
-            raise ValueError(f"{path} has {count} columns called {column!r}; give them different names.")
+            message = f"{path} has {count} columns called {column!r}; give them different names."
+            raise ParquetError(message, path=path, column=column)
         if not count:
             near = difflib.get_close_matches(column, schema.names, n=1) or _same_but_case(column, schema.names)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"{path} has no column {column!r}{hint} Its columns are {', '.join(schema.names)}.")
+            message = f"{path} has no column {column!r}{hint} Its columns are {', '.join(schema.names)}."
+            raise ParquetError(message, path=path, column=column)
         if not _is_number(schema.field(column).type):
-            raise ValueError(
+            raise ParquetError(
                 f"column {column!r} of {path} holds values of type {schema.field(column).type}, but numbers are "
-                "needed. Convert it to numbers, or choose another column."
+                "needed. Convert it to numbers, or choose another column.",
+                path=path,
+                column=column,
             )
 
 
@@ -221,10 +292,10 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _numbers(cells: pa.Array, column: str, path: Path, start: int) -> np.ndarray:
-    """Return the cells as float64, or raise with the row of the first that is no finite number."""
+    """Return the cells as float64, or raise with the row of the first that is not a finite number."""
     if cells.null_count:
         row = int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0])
-        raise ValueError(_not_a_number("an empty cell", column, path, start + row))
+        raise _not_a_number("an empty cell", column, path, start + row)
     if pa.types.is_decimal(cells.type):
         cells = cells.cast(pa.float64())
     values = cells.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
@@ -232,12 +303,13 @@ def _numbers(cells: pa.Array, column: str, path: Path, start: int) -> np.ndarray
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         damage = " If no such value was written, the file is damaged."
-        raise ValueError(_not_a_number(f"the value {values[row]}", column, path, start + row) + damage)
+        raise _not_a_number(f"the value {values[row]}", column, path, start + row, damage)
     return values
 
 
-def _not_a_number(what: str, column: str, path: Path, row: int) -> str:
-    return f"column {column!r} of {path} has {what} in row {row + 1}, counted from 1. Remove or fill such rows first."
+def _not_a_number(what: str, column: str, path: Path, row: int, damage: str = "") -> ParquetError:
+    place = f"column {column!r} of {path} has {what} in row {row + 1}, counted from 1."
+    return ParquetError(f"{place} Remove or fill such rows first.{damage}", path=path, column=column, row=row + 1)
 
 
 def _sealed(path: Path) -> tuple[int, int]:
@@ -259,8 +331,11 @@ def _sealed(path: Path) -> tuple[int, int]:
         ) from None
 
 
-def _damaged(path: Path, error: Exception) -> str:
-    return f"{path} cannot be read as Parquet: {str(error).rstrip('.')}. It is damaged or incomplete; write it anew."
+def _damaged(path: Path, error: Exception) -> DamagedFileError:
+    reason = str(error).rstrip(".")
+    return DamagedFileError(
+        f"{path} cannot be read as Parquet: {reason}. It is damaged or incomplete; write it anew.", path=path
+    )
 
 
 def _some_of(files: Sequence[Path]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.parameters import same
 from decond.scale.model import SparseModel
 from decond.scale.sources import Source
@@ -77,10 +78,11 @@ class Reading:
         assert other.sums is not None
         assert self.origin is not None
         if different := self._differences(other):
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 f"the two models do not read their rows alike, so their sums cannot be added: {', '.join(different)} "
                 "differ. Let one of them come from the other before it reads its rows: other = gp.unread(), then "
-                "other.partial_fit(rows, targets) and gp.merge(other)."
+                "other.partial_fit(rows, targets) and gp.merge(other).",
             )
         moved = other.sums.standardized(self.origin - other.origin, np.ones(len(self.origin)))
         return replace(self, sums=self.sums + moved, span=both_spans(self.span, other.span))

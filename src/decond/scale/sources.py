@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from decond.checks import as_rows, as_targets, column_names
+from decond.errors import ArgumentError
 from decond.scale.parallel import closing, in_order
 
 __all__ = [
     "FAN_IN",
     "HEIGHT",
     "Block",
+    "Chunking",
     "Part",
     "PartedSource",
     "Piece",
@@ -36,15 +38,6 @@ HEIGHT = 1280
 """Rows of a piece, where they are many: it fits the cache of a core, starting it takes little of its time, and the
 cores end nearly together when there are only a few pieces (8 in 10,000 rows)."""
 
-PART_PIECES = 32
-"""Pieces of the smallest share."""
-
-MOST_SHARES = 64
-"""Tables are cut into no more shares than that, unless shares became too large for one process."""
-
-MOST_PIECES = 512
-"""Pieces of the largest share."""
-
 FAN_IN = 8
 """Sums that are added at a time."""
 
@@ -53,6 +46,36 @@ NO_ROWS = "there are no rows to learn from; give at least one block with one row
 Sum = TypeVar("Sum")
 Work = Callable[["Piece"], Sum]
 """A function from a piece of rows to something that can be added."""
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """How a table is cut: into pieces for the cores of a machine, and into shares of whole pieces for processes.
+
+    The last digits of sums depend on it, for it says which numbers are added first.
+
+    >>> Chunking(height=16, smallest=2).share_rows(100)
+    32
+    """
+
+    height: int = HEIGHT
+    """Rows of a piece."""
+    smallest: int = 32
+    """Pieces of the smallest share."""
+    most_shares: int = 64
+    """Tables are cut into no more shares than that, unless shares became too large for one process."""
+    largest: int = 512
+    """Pieces of the largest share."""
+
+    def share_rows(self, count: int) -> int:
+        """Return how many rows each share has in a table with `count` rows."""
+        pieces = self.smallest
+        while pieces * self.height * self.most_shares < count and pieces < self.largest:
+            pieces *= 2
+        return pieces * self.height
+
+
+CHUNKING = Chunking()
 
 
 class Piece(NamedTuple):
@@ -121,6 +144,8 @@ class Source(abc.ABC):
     """Those of the target columns."""
     flat: bool = True
     """Whether targets are a flat array, or columns."""
+    chunking: Chunking = CHUNKING
+    """How its rows are cut."""
 
     @property
     @abc.abstractmethod
@@ -157,10 +182,10 @@ class PartedSource(Source):
 
     def shares(self) -> Sequence[Part]:
         """Return the same rows in shares of equal height, each for one process: they depend on nothing else."""
-        return list(_cut(self.parts(), share_rows(len(self))))
+        return list(_cut(self.parts(), self.chunking.share_rows(len(self))))
 
     def total(self, work: Work[Sum]) -> Sum:
-        return _summed(work, _blocks_of(self.parts()), 0, share_rows(len(self)))
+        return _summed(work, _blocks_of(self.parts()), 0, len(self), self.chunking)
 
     def __len__(self) -> int:
         return sum(part.count for part in self.parts())
@@ -174,10 +199,10 @@ class Table(PartedSource):
     5.0
     """
 
-    def __init__(self, x: Any, z: Any, *, labels: bool = False) -> None:
+    def __init__(self, x: Any, z: Any, *, labels: bool = False, chunking: Chunking = CHUNKING) -> None:
         self.x = as_rows(x, "x", labels=labels)
         self.z = as_targets(z, "z", len(self.x), "x")
-        self.names, self.flat = column_names(x), self.z.ndim == 1
+        self.names, self.flat, self.chunking = column_names(x), self.z.ndim == 1, chunking
 
     @property
     def width(self) -> int:
@@ -191,25 +216,22 @@ class Table(PartedSource):
 
 
 def share_rows(count: int) -> int:
-    """Return how many rows each share of a table has, from their number alone.
+    """Return how many rows each share of a table has, from their number alone, unless it has a `Chunking` of its own.
 
     >>> share_rows(1_000), share_rows(100_000_000)
     (40960, 655360)
     """
-    pieces = PART_PIECES
-    while pieces * HEIGHT * MOST_SHARES < count and pieces < MOST_PIECES:
-        pieces *= 2
-    return pieces * HEIGHT
+    return CHUNKING.share_rows(count)
 
 
-def part_total(work: Work[Sum], part: Part, start: int, share: int) -> Sum:
-    """Return the sum of the work over one part, whose first row has this number in a table with shares so high.
+def part_total(work: Work[Sum], part: Part, start: int, count: int, chunking: Chunking = CHUNKING) -> Sum:
+    """Return the sum of the work over one part of a table with `count` rows, in which it begins at row `start`.
 
     >>> part = Block(np.array([[0.0], [1.0]]), np.array([2.0, 3.0]), "january")
-    >>> float(part_total(lambda piece: piece.targets.sum(), part, start=0, share=share_rows(2)))
+    >>> float(part_total(lambda piece: piece.targets.sum(), part, start=0, count=2))
     5.0
     """
-    return _summed(work, part.read(), start, share)
+    return _summed(work, part.read(), start, count, chunking)
 
 
 def added(sums: Iterable[Sum]) -> Sum:
@@ -254,7 +276,7 @@ class _Standardized(Source):
 
     def __init__(self, source: Source, offset: np.ndarray, scale: np.ndarray) -> None:
         self.source, self.offset, self.scale = source, offset, scale
-        self.names, self.flat = source.names, source.flat
+        self.names, self.flat, self.chunking = source.names, source.flat, source.chunking
 
     @property
     def width(self) -> int:
@@ -278,8 +300,8 @@ class _InUnits:
     def __call__(self, piece: Piece) -> Any:
         given, known = piece.targets.shape[1], len(self.offset)
         if given != known:
-            raise ValueError(
-                f"z has {given} column(s) but the model has read {known}; give the same targets each time."
+            raise ArgumentError(
+                "z", f"z has {given} column(s) but the model has read {known}; give the same targets each time."
             )
         return self.work(piece._replace(targets=(piece.targets - self.offset) / self.scale))
 
@@ -340,17 +362,19 @@ def _cut(parts: Sequence[Part], height: int) -> Iterator[Part]:
         yield _Range(tuple(inside), 0 if holds else start - int(ends[first] - parts[first].count), stop - start)
 
 
-def _summed(work: Work[Sum], blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, share: int) -> Sum:
+def _summed(
+    work: Work[Sum], blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, count: int, chunking: Chunking
+) -> Sum:
     """Return the sum of the work over blocks, always in the same order: shares first, then these in a tree."""
-    tree, within = _Tree(), None
-    with closing(in_order(work, _pieces(blocks, start))) as sums:
+    tree, within, share = _Tree(), None, chunking.share_rows(count)
+    with closing(in_order(work, _pieces(blocks, start, chunking.height))) as sums:
         for i, found in enumerate(sums):
-            if within is not None and i * HEIGHT % share == 0:
+            if within is not None and i * chunking.height % share == 0:
                 tree.add(within)
                 within = None
             within = found if within is None else within + found
     if within is None:
-        raise ValueError(NO_ROWS)
+        raise ArgumentError("blocks", NO_ROWS)
     tree.add(within)
     return tree.total()
 
@@ -380,30 +404,30 @@ class _Tree:
         return rest[0]
 
 
-def _pieces(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int) -> Iterator[Piece]:
+def _pieces(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, height: int) -> Iterator[Piece]:
     """Yield pieces of equal height, whatever the blocks were, and a last one that may be lower.
 
     Equal heights are compiled for once; and the same rows give the same sums to the last bit, in whatever blocks.
     """
     with closing(blocks):
-        yield from _cut_evenly(blocks, start)
+        yield from _cut_evenly(blocks, start, height)
 
 
-def _cut_evenly(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int) -> Iterator[Piece]:
+def _cut_evenly(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, height: int) -> Iterator[Piece]:
     kept: list[tuple[np.ndarray, np.ndarray]] = []
     for rows, targets in blocks:
         z = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-        missing = (HEIGHT - sum(len(part) for part, _ in kept)) % HEIGHT if kept else 0
+        missing = (height - sum(len(part) for part, _ in kept)) % height if kept else 0
         if kept:
             kept.append((rows[:missing], z[:missing]))
-            if sum(len(part) for part, _ in kept) < HEIGHT:
+            if sum(len(part) for part, _ in kept) < height:
                 continue
             yield _joined(kept, start)
-            start, kept = start + HEIGHT, []
-        whole = missing + (len(rows) - missing) // HEIGHT * HEIGHT
-        for i in range(missing, whole, HEIGHT):
-            yield Piece(start, rows[i : i + HEIGHT], z[i : i + HEIGHT])
-            start += HEIGHT
+            start, kept = start + height, []
+        whole = missing + (len(rows) - missing) // height * height
+        for i in range(missing, whole, height):
+            yield Piece(start, rows[i : i + height], z[i : i + height])
+            start += height
         if whole < len(rows):
             kept = [(rows[whole:], z[whole:])]
     if kept:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.scale.sources import Piece, Source, Work
 
 __all__ = ["Span", "Watched", "both_spans"]
@@ -27,7 +28,9 @@ class Span:
     def __post_init__(self) -> None:
         low, high = (np.asarray(end, dtype=np.float64) for end in (self.low, self.high))
         if low.ndim != 1 or low.shape != high.shape:
-            raise ValueError(f"a range has shapes {low.shape} and {high.shape}; both ends need one value a column.")
+            raise ArgumentError(
+                "high", f"a range has shapes {low.shape} and {high.shape}; both ends need one value a column."
+            )
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -52,6 +55,7 @@ class Watched(Source):
         self.source = source
         self.span: Span | None = None
         self.names, self.target_names, self.flat = source.names, source.target_names, source.flat
+        self.chunking = source.chunking
 
     @property
     def width(self) -> int:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decond.errors import ArgumentError
+
 __all__ = ["Statistics"]
 
 
@@ -41,9 +43,10 @@ class Statistics:
     def __add__(self, other: "Statistics") -> "Statistics":
         """Return the statistics of both sets of rows."""
         if self.products.shape != other.products.shape or self.size != other.size:
-            raise ValueError(
+            raise ArgumentError(
+                "other",
                 f"statistics of {self.size} inducing points and {self.targets} target(s) cannot be added to those of "
-                f"{other.size} and {other.targets}; sum only blocks that one model has read."
+                f"{other.size} and {other.targets}; sum only blocks that one model has read.",
             )
         return Statistics(self.products + other.products, self.size, self.variance + other.variance)
 

@@ -62,8 +62,8 @@ class Survey:
         return Survey(self.count, (self.mean - offset) / scale, self.squares / scale**2, chosen)
 
 
-def survey(source: Source, seed: int, size: int | None = None) -> Survey:
-    """Look at a table: all of it where it has up to twice `size` rows (`SAMPLE` by default), else so many at random.
+def survey(source: Source, seed: int, size: int = SAMPLE) -> Survey:
+    """Look at a table: all of it where it has up to twice `size` rows, else so many at random.
 
     Which rows these are depends on the seed and on the number of rows, not on where the table lies.
 
@@ -71,7 +71,7 @@ def survey(source: Source, seed: int, size: int | None = None) -> Survey:
     >>> found.mean, found.squares, found.complete
     (array([3.]), array([14.]), True)
     """
-    count, size = len(source), SAMPLE if size is None else size
+    count = len(source)
     if count <= 2 * size:
         return source.total(_Look(np.arange(count)))
     return source.total(_Look(np.sort(np.random.default_rng(seed).choice(count, size, replace=False))))

@@ -39,7 +39,40 @@ CODED = (
 
 
 class TableError(ValueError):
-    """A table in a file is not what was asked for; the message says what to change."""
+    """A table in a file is not what was asked for; the message says what to change.
+
+    Attributes:
+        table: The name of the table, such as "hours.csv".
+        column: The name of the column, if one column is at fault.
+        line: The line of a text file, from 1, as an editor counts them.
+        row: The row below the header, from 1, where there are no lines.
+        value: The cell at fault, as it stands in the file.
+        count: How many cells are at fault, or how many rows there are.
+
+    Attributes that do not apply are None.
+
+    >>> import pandas as pd
+    >>> try:
+    ...     Table(pd.DataFrame({"wind": ["7.1", "calm"]}), "hours").numbers(["wind"])
+    ... except TableError as error:
+    ...     print(error.table, error.column, error.row, error.value)
+    hours wind 2 calm
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str | None = None,
+        column: str | None = None,
+        line: int | None = None,
+        row: int | None = None,
+        value: str | None = None,
+        count: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.table, self.column, self.line, self.row = table, column, line, row
+        self.value, self.count = value, count
 
 
 @dataclass(frozen=True)
@@ -72,19 +105,29 @@ class Table:
             if column not in names:
                 if other is not None and set(columns) <= set(other.frame.columns):
                     raise TableError(
-                        f"{self.name} has no column {column!r}, but {other.name} has. Are the two tables swapped?"
+                        f"{self.name} has no column {column!r}, but {other.name} has. Are the two tables swapped?",
+                        table=self.name,
+                        column=column,
                     )
                 close = difflib.get_close_matches(column, names, n=1) or _same_but_case(column, names)
                 hint = f"; did you mean {close[0]!r}?" if close else "."
-                raise TableError(f"{self.name} has no column {column!r}{hint} Its columns are {', '.join(names)}.")
+                raise TableError(
+                    f"{self.name} has no column {column!r}{hint} Its columns are {', '.join(names)}.",
+                    table=self.name,
+                    column=column,
+                )
             if list(columns).count(column) > 1:
-                raise TableError(f"column {column!r} was named twice. Name each column once.")
+                raise TableError(f"column {column!r} was named twice. Name each column once.", column=column)
 
     def check_length(self, least: int, purpose: str) -> None:
         """Raise unless there are enough rows."""
         if len(self) < least:
             count = {0: "no rows", 1: "one row"}.get(len(self), f"{len(self)} rows")
-            raise TableError(f"{self.name} has {count} below its header; {purpose} needs at least {least}.")
+            raise TableError(
+                f"{self.name} has {count} below its header; {purpose} needs at least {least}.",
+                table=self.name,
+                count=len(self),
+            )
 
     def numbers(self, columns: Sequence[str]) -> "pd.DataFrame":
         """Return columns as float64, or raise with the row and the value that is no finite number."""
@@ -129,9 +172,10 @@ class Table:
         self._refuse_unclear(column)
         cells = self.frame[column]
         if _is_typed(cells) and cells.dtype.kind not in "biuf":
-            raise TableError(
+            raise self._error(
+                column,
                 f"column {column!r} of {self.name} holds {_kind(cells)}, but numbers are needed. "
-                f"{remedy(cells.iloc[0])}"
+                f"{remedy(cells.iloc[0])}",
             )
         values = parsed(cells).to_numpy(dtype=np.float64, na_value=np.nan)
         if not _is_typed(cells):
@@ -141,8 +185,12 @@ class Table:
         self._refuse_missing(column, np.isnan(values), "Fill or remove these rows first.")
         if np.isinf(values).any():
             row = int(np.flatnonzero(np.isinf(values))[0])
-            raise TableError(
-                f"column {column!r} of {self.name} has an infinite value in {self._place(row)}. Correct or remove it."
+            raise self._error(
+                column,
+                f"column {column!r} of {self.name} has an infinite value in {self._place(row)}. "
+                "Correct or remove it.",
+                row=row,
+                value=str(cells.iloc[row]),
             )
         return values
 
@@ -160,7 +208,8 @@ class Table:
     def _refuse_unclear(self, column: str, more: str = "") -> None:
         if column in self.unclear:
             row, found = self.unclear[column]
-            raise TableError(f"column {column!r} of {self.name}: {self._place(row)} has {found}{more}")
+            message = f"column {column!r} of {self.name}: {self._place(row)} has {found}{more}"
+            raise self._error(column, message, row=row, value=str(self.frame[column].iloc[row]))
 
     def _refuse_text(self, column: str, cells: Any, where: np.ndarray, more: str = "") -> None:
         rows = np.flatnonzero(where)
@@ -168,25 +217,49 @@ class Table:
         if len(rows) == (~missing(cells)).sum():
             seen = [repr(str(cell)) for cell in cells[where].drop_duplicates()[:3]]
             values = ", ".join(seen[:2] + ["…"] * (len(seen) > 2))
-            raise TableError(
-                f"column {column!r} of {self.name} holds no numbers ({values}). {remedy(value, CODED)}{more}"
+            raise self._error(
+                column,
+                f"column {column!r} of {self.name} holds no numbers ({values}). {remedy(value, CODED)}{more}",
+                row=rows[0],
+                value=value,
+                count=len(rows),
             )
         others = f" (and {len(rows) - 1} more like it)" if len(rows) > 1 else ""
-        raise TableError(
+        raise self._error(
+            column,
             f"column {column!r} of {self.name} should hold numbers, but {self._place(rows[0])} has {value!r}{others}."
-            f" {remedy(value)}{more}"
+            f" {remedy(value)}{more}",
+            row=rows[0],
+            value=value,
+            count=len(rows),
         )
 
     def _refuse_missing(self, column: str, where: np.ndarray, advice: str) -> None:
         if where.any():
-            raise TableError(
-                f"column {column!r} of {self.name} has {int(where.sum())} empty cell(s), the first in "
-                f"{self._place(np.flatnonzero(where)[0])}. {advice}"
+            first = np.flatnonzero(where)[0]
+            count = int(where.sum())
+            raise self._error(
+                column,
+                f"column {column!r} of {self.name} has {count} empty cell(s), the first in {self._place(first)}. "
+                f"{advice}",
+                row=first,
+                count=count,
             )
+
+    def _error(
+        self, column: str, message: str, *, row: int | None = None, value: str | None = None, count: int | None = None
+    ) -> TableError:
+        """Return an error about a column, with the line of a row, from 0, or else its number."""
+        line = None if row is None else self._line(row)
+        number = None if row is None or line is not None else int(row) + 1
+        return TableError(message, table=self.name, column=column, line=line, row=number, value=value, count=count)
+
+    def _line(self, row: int) -> int | None:
+        return None if self.line_of is None else self.line_of(int(row))
 
     def _place(self, row: int) -> str:
         """Return where a row is: the line of a text file, which an editor shows, or else its number."""
-        line = None if self.line_of is None else self.line_of(int(row))
+        line = self._line(row)
         return f"row {row + 1}" if line is None else f"line {line}"
 
 
@@ -199,7 +272,13 @@ def parsed(cells: "pd.Series") -> "pd.Series":
     """Return cells as numbers, with NaN where they are none."""
     import pandas as pd
 
-    return cells if _is_typed(cells) else pd.to_numeric(cells, errors="coerce")
+    if _is_typed(cells):
+        return cells
+    numbers = pd.to_numeric(cells, errors="coerce")
+    if numbers.dtype.kind == "f":  # to the last digit, which pandas before 3.1 may miss
+        found = numbers.notna()
+        numbers[found] = cells[found].astype(np.float64)
+    return numbers
 
 
 def missing(cells: "pd.Series") -> "pd.Series":

@@ -74,7 +74,7 @@ def encoding_of(path: Path, whole: bool = True) -> Encoding:
         return _found(path, whole)
     except (EOFError, OSError, zlib.error) as error:
         raise TableError(
-            f"{path.name} cannot be read ({error}).{COMPRESSED if _is_compressed(path) else ''}"
+            f"{path.name} cannot be read ({error}).{COMPRESSED if _is_compressed(path) else ''}", table=path.name
         ) from None
 
 
@@ -88,9 +88,11 @@ def _found(path: Path, whole: bool) -> Encoding:
     begin = next(_pieces(path), b"")
     for mark, kind in KINDS.items():
         if begin.startswith(mark):
-            raise TableError(f"{path.name} is not text but {kind}.")
+            raise TableError(f"{path.name} is not text but {kind}.", table=path.name)
     if begin.startswith(PARQUET) and _ends_with(PARQUET, path):
-        raise TableError(f"{path.name} is not text but a Parquet file. Let its name end in .parquet.")
+        raise TableError(
+            f"{path.name} is not text but a Parquet file. Let its name end in .parquet.", table=path.name
+        )
     for mark, name in MARKS.items():
         if begin.startswith(mark):
             return Encoding(name) if _decodes(path, name, whole) else _refuse(path)
@@ -106,7 +108,8 @@ def _found(path: Path, whole: bool) -> Encoding:
 def _refuse(path: Path) -> Encoding:
     raise TableError(
         f"{path.name} cannot be read as text: it is neither UTF-8, nor UTF-16 or UTF-32 with a byte-order mark, nor "
-        f"Windows-1252. {SAVE}"
+        f"Windows-1252. {SAVE}",
+        table=path.name,
     )
 
 
@@ -121,7 +124,11 @@ def _refuse_marked(path: Path) -> None:
             else:
                 found = "a zero byte" if "\0" in text else ""
             if found:
-                raise TableError(f"{path.name} says that it is UTF-8, but line {line} has {found}. {SAVE}")
+                raise TableError(
+                    f"{path.name} says that it is UTF-8, but line {line} has {found}. {SAVE}",
+                    table=path.name,
+                    line=line,
+                )
 
 
 def _is_free_of(signs: bytes, path: Path, whole: bool) -> bool:

@@ -93,18 +93,20 @@ def check_output(path: Any) -> None:
     """
     path = Path(path)
     if path.is_dir():
-        raise TableError(f"{path} is a folder. Give the name of a file, {ACCEPTED}.")
+        raise TableError(f"{path} is a folder. Give the name of a file, {ACCEPTED}.", table=path.name)
     _suffix(path)
     if not path.parent.is_dir():
-        raise TableError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
+        raise TableError(
+            f"the folder {path.parent} does not exist. Make it first, or give another place.", table=path.name
+        )
 
 
 def _read(path: Path, may_lack_header: bool = False) -> Table:
     if path.is_dir():
-        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.")
+        raise TableError(f"{path} is a folder. Give one file, {ACCEPTED}.", table=path.name)
     suffix = _suffix(path)
     if not path.exists():
-        raise TableError(f"there is no file {path}{near_files(path, SUFFIXES, GIVE)}")
+        raise TableError(f"there is no file {path}{near_files(path, SUFFIXES, GIVE)}", table=path.name)
     if suffix in PARQUET:
         return Table(_read_parquet(path), path.name)
     return _read_text(path, SEPARATORS[suffix], may_lack_header)
@@ -115,7 +117,9 @@ def _suffix(path: Path) -> str:
     suffix = suffix.lower()
     if suffix not in (*SEPARATORS, *PARQUET) or (suffix in PARQUET and path.suffix.lower() == ".gz"):
         hint = " Save the sheet as CSV." if suffix in (".xlsx", ".xls", ".ods") else ""
-        raise TableError(f"{path.name} ends in {path.suffix!r}; tables are read as {ACCEPTED}.{hint}")
+        raise TableError(
+            f"{path.name} ends in {path.suffix!r}; tables are read as {ACCEPTED}.{hint}", table=path.name
+        )
     return suffix
 
 
@@ -208,12 +212,15 @@ def _cells(path: Path, encoding: str, above: int, separator: str, rows: int | No
     try:
         return pd.read_csv(path, sep=separator, **options)
     except pd.errors.EmptyDataError:
-        raise TableError(f"{path.name} is empty. Its first line should name the columns.") from None
+        raise TableError(f"{path.name} is empty. Its first line should name the columns.", table=path.name) from None
     except pd.errors.ParserError as error:
         reason = str(error).strip().rpartition("C error: ")[2].rstrip(".")
+        line = re.search(r"fields in line (\d+)", reason)
         raise TableError(
             f"{path.name} is not a regular table: {reason}. Every line needs as many fields as the first; put quotes "
-            "around text that holds a separator."
+            "around text that holds a separator.",
+            table=path.name,
+            line=None if line is None else int(line[1]),
         ) from None
 
 
@@ -234,7 +241,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
     try:
         table = parquet.ParquetFile(path).read()
     except (pyarrow.ArrowException, OSError) as error:
-        raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).") from None
+        raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None
     table = table.rename_columns([as_name(name) for name in table.column_names])
     _check_names(table.column_names, path.name, ",")
     frame = table.to_pandas(ignore_metadata=True)
@@ -248,8 +255,14 @@ def _check_names(names: list[str], file: str, separator: str) -> None:
             if other != separator and other in names[0]:
                 raise TableError(
                     f"{file} has a single column {names[0]!r}: it seems to be separated by {word}. Save it again "
-                    f"with {'commas' if separator == ',' else 'tabs'} (and with decimal points)."
+                    f"with {'commas' if separator == ',' else 'tabs'} (and with decimal points).",
+                    table=file,
+                    column=names[0],
                 )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise TableError(f"{file} has more than one column named {repeated[0]!r}. Give every column its own name.")
+        raise TableError(
+            f"{file} has more than one column named {repeated[0]!r}. Give every column its own name.",
+            table=file,
+            column=repeated[0],
+        )

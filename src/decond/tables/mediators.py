@@ -98,7 +98,10 @@ def match_groups(rows: Table, groups: Table, column: str) -> Mediators:
     if len(repeated):
         raise TableError(
             f"{groups.name} has more than one row with {column!r} = {repeated.iloc[0]!r}; every group has one "
-            "target. Is the table of groups the second one?"
+            "target. Is the table of groups the second one?",
+            table=groups.name,
+            column=column,
+            value=str(repeated.iloc[0]),
         )
     return found
 
@@ -113,7 +116,9 @@ def _both_numbers(pairs: Table, task: Table, column: str, labels: bool, say_labe
         texts, numbers = (pairs, task) if kinds[1] else (task, pairs)
         raise TableError(
             f"column {column!r} holds numbers in {numbers.name} but text in {texts.name}. Make both alike, or say "
-            f"{say_labels} if the numbers are names."
+            f"{say_labels} if the numbers are names.",
+            table=texts.name,
+            column=column,
         )
     return kinds[0]
 
@@ -140,7 +145,10 @@ def _nothing_in_common(columns: Sequence[str], *tables: tuple[str, "pd.DataFrame
     words = [", ".join(" ".join(map(repr, row)) for row in rows) for rows in examples]
     seen = " and ".join(f"{some}, … in {name}" for some, (name, _) in zip(words, tables, strict=True))
     remedy = _about_dates(columns, *tables) or " Write the labels alike in both tables, or name another column."
-    return TableError(f"the two tables have no value of {', '.join(map(repr, columns))} in common: {seen}.{remedy}")
+    return TableError(
+        f"the two tables have no value of {', '.join(map(repr, columns))} in common: {seen}.{remedy}",
+        column=", ".join(columns),
+    )
 
 
 def _are_dates(labels: "pd.Series") -> bool:
@@ -195,7 +203,8 @@ def _check_order_of_dates(column: str, *tables: tuple[str, "pd.Series"]) -> None
             (first, _), (second, _) = tables
             raise TableError(
                 f"{column!r} is {one!r} in {first} and {other!r} in {second}: the day stands first in one table and "
-                f"the month in the other. {TWO_WAYS}"
+                f"the month in the other. {TWO_WAYS}",
+                column=column,
             )
 
 

@@ -115,6 +115,17 @@ class Calibration:
         return expected_coverage(self)
 
     @property
+    def worst_region(self) -> tuple[float, float]:
+        """The level of the regions of all parameters that are off most, and the share of truths inside these.
+
+        Where regions are too small or too large on the whole, only levels at which they are so count.
+        """
+        gaps = self.coverage.shares[self.joint] - self.coverage.levels
+        off = {"over-confident": -gaps, "under-confident": gaps}.get(self._words(self.joint)[0], np.abs(gaps))
+        worst = int(np.argmax(off))
+        return float(self.coverage.levels[worst]), float(self.coverage.shares[self.joint][worst])
+
+    @property
     def findings(self) -> list[str]:
         """Everything that is wrong, in the words of `verdict`."""
         if self.n < FEWEST:
@@ -219,15 +230,12 @@ class Calibration:
 
     def _joint_sentence(self) -> str:
         """Return a sentence with the level at which the regions are off most, in the direction that it names."""
-        word = self._words(self.joint)[0]
-        gaps = self.coverage.shares[self.joint] - self.coverage.levels
-        size, off = {
-            "over-confident": ("too small", -gaps),
-            "under-confident": ("too large", gaps),
-            "not calibrated": ("of the wrong size", np.abs(gaps)),
-        }[word]
-        worst = np.argmax(off)
-        level, inside = self.coverage.levels[worst], self.coverage.shares[self.joint][worst]
+        sizes = {
+            "over-confident": "too small",
+            "under-confident": "too large",
+            "not calibrated": "of the wrong size",
+        }
+        size, (level, inside) = sizes[self._words(self.joint)[0]], self.worst_region
         kind = "Regions of highest density" if self.joint == DENSITY else "Ellipsoids of all parameters"
         p = p_value(self.p_values[self.joint])
         return f"{kind} are {size}: those of {percent(level)} hold {percent(inside)} ({p})."

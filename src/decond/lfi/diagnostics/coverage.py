@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decond.errors import ArgumentError
 from decond.lfi.diagnostics.uniformity import UniformityTest
 
 if TYPE_CHECKING:
@@ -90,7 +91,9 @@ def expected_coverage(calibration: "Calibration", levels: Sequence[float] = LEVE
     """
     at = np.asarray(levels, dtype=np.float64).ravel()
     if at.size == 0 or not ((at > 0.0) & (at < 1.0)).all() or not (np.diff(at) > 0.0).all():
-        raise ValueError(f"levels is {levels!r}; give rising numbers between 0 and 1, such as [0.5, 0.9, 0.95].")
+        raise ArgumentError(
+            "levels", f"levels is {levels!r}; give rising numbers between 0 and 1, such as [0.5, 0.9, 0.95]."
+        )
     depth = {
         name: 1.0 - values if name == calibration.joint else np.abs(2.0 * values - 1.0)
         for name, values in calibration.uniforms.items()

@@ -8,6 +8,7 @@ import numpy as np
 
 from decond.checks import as_rows, as_targets
 from decond.embeddings import MeanEmbedding
+from decond.errors import ArgumentError
 from decond.kernels import RBF, median_heuristic
 from decond.kernels.base import Kernel
 
@@ -23,7 +24,7 @@ def c2st(samples: Any, reference: Any, seed: int = 1) -> float:
 
     The protocol is that of the public benchmark of simulation-based inference (Lueckmann et al. 2021): a
     neural network with two hidden layers of 10 d units, trained on four fifths and scored on the fifth left out, five
-    times; both sets standardised by the reference. It takes about a minute for 10,000 against 10,000.
+    times; both sets standardized by the reference. It takes about a minute for 10,000 against 10,000.
 
     >>> rng = np.random.default_rng(0)
     >>> c2st(rng.normal(5.0, 1.0, (100, 1)), rng.normal(0.0, 1.0, (100, 1))) > 0.9
@@ -35,7 +36,10 @@ def c2st(samples: Any, reference: Any, seed: int = 1) -> float:
 
     drawn, known = _two_samples(samples, reference)
     if min(len(drawn), len(known)) < FOLDS:
-        raise ValueError(f"there are {len(drawn)} samples and {len(known)} of the reference; give at least {FOLDS}.")
+        few = "samples" if len(drawn) < FOLDS else "reference"
+        raise ArgumentError(
+            few, f"there are {len(drawn)} samples and {len(known)} of the reference; give at least {FOLDS}."
+        )
     spread = known.std(axis=0, ddof=1)
     both = (np.concatenate([known, drawn]) - known.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     labels = np.repeat([0, 1], [len(known), len(drawn)])
@@ -72,7 +76,7 @@ def total_variation(density: Any, truth: Any, grid: Any) -> float:
     """
     at = np.asarray(grid, dtype=np.float64).ravel()
     if at.size < 2 or not (np.diff(at) > 0.0).all():
-        raise ValueError("grid has to hold at least two numbers that rise from each to the next.")
+        raise ArgumentError("grid", "grid has to hold at least two numbers that rise from each to the next.")
     p, q = (_values(function, name, at) for function, name in ((density, "density"), (truth, "truth")))
     return float(0.5 * np.trapezoid(np.abs(p - q), at))
 
@@ -80,15 +84,18 @@ def total_variation(density: Any, truth: Any, grid: Any) -> float:
 def _values(function: Any | Callable[[np.ndarray], Any], name: str, grid: np.ndarray) -> np.ndarray:
     values = as_targets(function(grid) if callable(function) else function, name, len(grid), "grid")
     if values.ndim != 1:
-        raise ValueError(f"{name} has shape {values.shape}; give one value for each of the {len(grid)} grid points.")
+        raise ArgumentError(
+            name, f"{name} has shape {values.shape}; give one value for each of the {len(grid)} grid points."
+        )
     return values
 
 
 def _two_samples(samples: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
     drawn, known = as_rows(samples, "samples"), as_rows(reference, "reference")
     if drawn.shape[1] != known.shape[1]:
-        raise ValueError(
+        raise ArgumentError(
+            "samples",
             f"samples has {drawn.shape[1]} column(s) but reference has {known.shape[1]}; they have to be draws of "
-            "the same parameters, in the same order."
+            "the same parameters, in the same order.",
         )
     return drawn, known

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_number, value_names
+from decond.errors import ArgumentError
 from decond.lfi.diagnostics.calibration import Calibration, simulation_based_calibration
 from decond.lfi.diagnostics.predictive import compare, posterior_predictive_check, share_as_remote
 from decond.lfi.diagnostics.report import Report
@@ -130,9 +131,10 @@ def _summaries(method: Method, observed: Any, sims: Simulations, options: dict[s
         return sims.observed_row(observed)
     summarize = options.get("summarize")
     if summarize is None:
-        raise ValueError(
+        raise ArgumentError(
+            "summarize",
             f"{type(method).__name__} takes the raw data set observed, and its summaries are compared with those of "
-            "the simulations. Give summarize=..., the function that made them."
+            "the simulations. Give summarize=..., the function that made them.",
         )
     return sims.observed_row(summarized_observation(observed, summarize))
 

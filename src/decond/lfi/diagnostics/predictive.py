@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from decond.checks import as_number
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.diagnostics.words import percent
 from decond.lfi.posterior import Posterior
 from decond.lfi.simulations import Simulations
@@ -130,13 +131,15 @@ def posterior_predictive_check(
     'observation unlike the predictions'
     """
     if not 0.0 < as_number(level, "level") < 1.0:
-        raise ValueError(f"level is {level!r}; give a number between 0 and 1, for example 0.01.")
+        raise ArgumentError("level", f"level is {level!r}; give a number between 0 and 1, for example 0.01.")
     if isinstance(simulator, Simulations):
         sims = simulator
     elif callable(simulator):
         sims = posterior.predictive(simulator, n, **options)
     else:
-        raise TypeError(f"simulator is {type(simulator).__name__}; give a function, or lfi.Simulations.")
+        raise ArgumentTypeError(
+            "simulator", f"simulator is {type(simulator).__name__}; give a function, or lfi.Simulations."
+        )
     order = getattr(getattr(posterior, "simulations", None), "summary_names", None)
     if names is not None and sims.summary_names is not None and sorted(names) == sorted(sims.summary_names):
         order = tuple(names)
@@ -149,21 +152,25 @@ def compare(
 ) -> PredictiveCheck:
     """Return where a row (1, s) lies among the valid simulations."""
     if observed.shape[1] != sims.x.shape[1]:
-        raise ValueError(
+        raise ArgumentError(
+            "observed",
             f"observed has {observed.shape[1]} value(s) but each simulation has {sims.x.shape[1]}; give the same "
-            "summaries, in the same order."
+            "summaries, in the same order.",
         )
     x = sims.x[sims.valid]
     if len(x) < 2:
-        raise ValueError(
+        raise ArgumentError(
+            "simulator",
             f"only {len(x)} of {len(sims)} predictive simulations are valid; at least 2 are needed. Reasons: "
-            f"{sims.failures}."
+            f"{sims.failures}.",
         )
     below, above = (x <= observed).sum(axis=0), (x >= observed).sum(axis=0)
     tails = np.minimum(1.0, 2.0 * (1.0 + np.minimum(below, above)) / (1.0 + len(x)))
     named = tuple(names) if names is not None else tuple(f"x{j + 1}" for j in range(x.shape[1]))
     if len(named) != x.shape[1]:
-        raise ValueError(f"names has {len(named)} entries but there are {x.shape[1]} summaries; give one for each.")
+        raise ArgumentError(
+            "names", f"names has {len(named)} entries but there are {x.shape[1]} summaries; give one for each."
+        )
     shares = _distance_share(x, observed), _extreme_share(x, observed)
     return PredictiveCheck(observed[0].copy(), x.copy(), tails, *shares, sims.n_failed, level, named)
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_count, as_generator, as_number
+from decond.errors import ArgumentError, ArgumentTypeError
+from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.base import Method
-from decond.lfi.posterior import Posterior, PosteriorWarning
+from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 
@@ -43,7 +45,7 @@ class Plan:
         for name in ("n", "n_draws", "folds"):
             as_count(getattr(self, name), name)
         if self.folds < 2:
-            raise ValueError(f"folds is {self.folds}; give at least 2.")
+            raise ArgumentError("folds", f"folds is {self.folds}; give at least 2.")
         if self.seconds is not None:
             as_number(self.seconds, "seconds", minimum=0.0, strict=True)
 
@@ -172,37 +174,46 @@ def check_method(method: Any) -> None:
     """Raise unless it is a method; a class is not one yet."""
     if not isinstance(method, Method):
         given = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
-        raise TypeError(f"method is {given}; give an lfi.Method, such as lfi.ResidualLikelihood().")
+        raise ArgumentTypeError("method", f"method is {given}; give an lfi.Method, such as lfi.ResidualLikelihood().")
 
 
 def _check(sims: Any, prior: Any, plan: Plan) -> None:
     for value, name, kind in ((sims, "sims", Simulations), (prior, "prior", Prior)):
         if not isinstance(value, kind):
-            raise TypeError(f"{name} is {type(value).__name__}; give an lfi.{kind.__name__}.")
+            raise ArgumentTypeError(name, f"{name} is {type(value).__name__}; give an lfi.{kind.__name__}.")
     source, name = (sims, "sims") if plan.test is None else (plan.test, "test")
     if not isinstance(source, Simulations):
-        raise TypeError(f"test is {type(source).__name__}; give lfi.Simulations, from lfi.simulate(...).")
+        raise ArgumentTypeError(
+            "test", f"test is {type(source).__name__}; give lfi.Simulations, from lfi.simulate(...)."
+        )
     if source.theta.shape[1] != prior.dim or source.x.shape[1] != sims.x.shape[1]:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"{name} has {source.theta.shape[1]} parameter(s) and {source.x.shape[1]} summaries, but the prior "
-            f"has {prior.dim} and the simulations have {sims.x.shape[1]}."
+            f"has {prior.dim} and the simulations have {sims.x.shape[1]}.",
         )
     if not source.n_valid:
-        raise ValueError(f"none of the {len(source)} simulations in {name} is valid; nothing can be judged by them.")
+        raise ArgumentError(
+            name, f"none of the {len(source)} simulations in {name} is valid; nothing can be judged by them."
+        )
     if not prior.contains(source.theta).all():
-        raise ValueError(f"some parameters in {name} lie outside the prior's support; give draws of the prior.")
+        raise ArgumentError(
+            name, f"some parameters in {name} lie outside the prior's support; give draws of the prior."
+        )
     different = from_prior(source, prior)
     if different:
-        raise ValueError(
+        raise ArgumentError(
+            name,
             f"the parameters in {name} are not draws of the prior: {different}. They come from rounds or from chosen "
             "values, and calibration holds on average over the prior only. Give fresh ones: "
-            'test=lfi.simulate(simulator, prior, 200, round="test").'
+            'test=lfi.simulate(simulator, prior, 200, round="test").',
         )
     if plan.test is not None:
         seen = {row.tobytes() for row in sims.theta}
         again = sum(row.tobytes() in seen for row in plan.test.theta)
         if again:
-            raise ValueError(
+            raise ArgumentError(
+                "test",
                 f"{again} of {len(plan.test)} rows of test are among sims too, and nothing may be judged on what it "
-                'was fitted on. Simulate others, with another seed or round: lfi.simulate(..., round="test").'
+                'was fitted on. Simulate others, with another seed or round: lfi.simulate(..., round="test").',
             )

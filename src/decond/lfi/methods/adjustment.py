@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decond.errors import ArgumentError
+from decond.lfi.exceptions import FewSimulationsWarning, PosteriorWarning
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
 
@@ -33,30 +35,32 @@ class Accepted:
         """The number of equally weighted simulations that would be worth as much."""
         return float(1.0 / np.sum(self.weights**2))
 
-    def adjusted(self, prior: Prior, observed: np.ndarray, adjustment: str) -> tuple["Accepted", list[str]]:
-        """Return these simulations after the adjustment asked for, and a note if there were too few for it."""
+    def adjusted(
+        self, prior: Prior, observed: np.ndarray, adjustment: str
+    ) -> tuple["Accepted", list[PosteriorWarning]]:
+        """Return these simulations after the adjustment asked for, and a warning if there were too few for it."""
         if adjustment == "none":
             return self, []
         needed = 2 * (self.x.shape[1] + 1)
         if len(self.theta) < needed:
-            note = (
+            text = (
                 f"{len(self.theta)} simulations were accepted, but a regression on {self.x.shape[1]} summaries needs "
                 f"{needed}: they are not adjusted. Accept more, or use summary='learned'."
             )
-            return self, [note]
+            return self, [FewSimulationsWarning(text, len(self.theta), needed)]
         weights = self.weights * _epanechnikov(self.distance, self.tolerance)
         weights = weights / weights.sum()
         theta = regression_adjusted(prior, self.theta, self.x, observed, weights)
         return Accepted(theta, self.x, self.distance, weights, self.tolerance), []
 
-    def posterior(self, prior: Prior, notes: list[str], seed: object) -> Posterior:
+    def posterior(self, prior: Prior, notes: list[PosteriorWarning], seed: object) -> Posterior:
         """Return the posterior whose draws are these parameters, in proportion to their weights."""
         if self.effective < FEW_EFFECTIVE:
-            notes = [
-                *notes,
+            text = (
                 f"the posterior rests on {self.effective:.0f} effective simulations only; accept more of them, or "
-                "run more simulations.",
-            ]
+                "run more simulations."
+            )
+            notes = [*notes, FewSimulationsWarning(text, self.effective, FEW_EFFECTIVE)]
 
         def draw(n: int, rng: np.random.Generator) -> np.ndarray:
             return self.theta[_systematic(self.weights, n, rng)]
@@ -73,9 +77,10 @@ def nearest(
         tolerance = float(np.partition(distance, count - 1)[count - 1])
     kept = np.flatnonzero(distance <= tolerance)
     if not len(kept):
-        raise ValueError(
+        raise ArgumentError(
+            "tolerance",
             f"no simulation lies within tolerance {tolerance:g} of the observation; the nearest is "
-            f"{distance.min():.3g} away. Raise the tolerance, or give a quantile instead."
+            f"{distance.min():.3g} away. Raise the tolerance, or give a quantile instead.",
         )
     weights = np.full(len(kept), 1.0 / len(kept))
     return Accepted(theta[kept], x[kept], distance[kept], weights, tolerance)

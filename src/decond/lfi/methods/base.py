@@ -9,6 +9,13 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from decond.checks import as_row, check_choice, value_names
+from decond.errors import ArgumentError, ArgumentTypeError
+from decond.lfi.exceptions import (
+    ExtrapolationWarning,
+    FailedSimulationsWarning,
+    PosteriorWarning,
+    RepeatedSimulationsWarning,
+)
 from decond.lfi.execution import summarized
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
@@ -95,9 +102,10 @@ class Method(ABC):
         if row.shape[1] != width:
             names = value_names(observed)
             called = f" ({', '.join(names)})" if names else ""
-            raise ValueError(
+            raise ArgumentError(
+                "observed",
                 f"observed has {row.shape[1]} value(s){called} but each simulation has {width}; give the same "
-                "summaries, in the same order."
+                "summaries, in the same order.",
             )
         return row
 
@@ -106,9 +114,10 @@ class Method(ABC):
         if not self.takes_raw:
             return np.asarray(sims.x[row])
         if sims.raw is None:
-            raise ValueError(
+            raise ArgumentError(
+                "sims",
                 f"{type(self).__name__} takes raw data sets, but the simulations have none. Give them as "
-                "Simulations(theta, x, raw=...), or simulate with summarize=..., which keeps them."
+                "Simulations(theta, x, raw=...), or simulate with summarize=..., which keeps them.",
             )
         return np.asarray(sims.raw[row])
 
@@ -149,11 +158,11 @@ class Method(ABC):
 
     @abstractmethod
     def _fit(self) -> None:
-        """Learn from `theta_`, `phi_` and the standardised `x_`."""
+        """Learn from `theta_`, `phi_` and the standardized `x_`."""
 
     @abstractmethod
     def _posterior(self, observed: np.ndarray) -> Posterior:
-        """Return the posterior given a standardised row (1, s)."""
+        """Return the posterior given a standardized row (1, s)."""
 
     def _learn_summary(self, x: np.ndarray) -> None:
         crowded = x.shape[1] > 2 * self.prior_.dim
@@ -168,72 +177,73 @@ class Method(ABC):
         x = self._scale.apply(row)
         return self._summary_scale.apply(self._learned.apply(x) if self._learned is not None else x)
 
-    def _failure_notes(self) -> list[str]:
+    def _failure_notes(self) -> list[PosteriorWarning]:
+        notes: list[PosteriorWarning] = []
         if self.n_repeats_:
-            return [
-                f"{self.n_repeats_} simulations are exact repeats of others, parameters and data; each counts once.",
-                *self._reasons(),
-            ]
-        return self._reasons()
+            text = (
+                f"{self.n_repeats_} simulations are exact repeats of others, parameters and data; each counts once."
+            )
+            notes.append(RepeatedSimulationsWarning(text, self.n_repeats_))
+        if self.sims_.n_failed:
+            notes.append(_failed(self.sims_))
+        return notes
 
-    def _reasons(self) -> list[str]:
-        if not self.sims_.n_failed:
-            return []
-        reasons = "; ".join(f"{count} x {reason}" for reason, count in list(self.sims_.failures.items())[:4])
-        return [
-            f"{self.sims_.n_failed} of {len(self.sims_)} simulations failed ({reasons}). Their chance is "
-            f"part of the likelihood; P(valid) is {self.sims_.n_valid / len(self.sims_):.2f} over the simulations "
-            "(see probability_valid)."
-        ]
-
-    def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[str]:
+    def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[PosteriorWarning]:
         outside = _outside(self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row), names)
-        return [outside] if outside else []
+        return [] if outside is None else [outside]
 
 
 def summarized_observation(observed: Any, summarize: Callable[[Any], Any]) -> Any:
     """Return the summaries of a raw observation, made as those of simulations are: by name, or as a row."""
     if isinstance(observed, Mapping):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "observed",
             f"observed is a dict with {', '.join(map(str, observed))}, but summarize gets values without names. Give "
-            "an array, its values in the order in which the simulator returns them."
+            "an array, its values in the order in which the simulator returns them.",
         )
     x, _, reason, _, names, _ = summarized(np.asarray(observed, dtype=np.float64), summarize)
     if x is None or reason:
-        raise ValueError(f"observed has no summaries: {reason}. Give the raw data, as the simulator returns them.")
+        raise ArgumentError(
+            "observed", f"observed has no summaries: {reason}. Give the raw data, as the simulator returns them."
+        )
     return as_row(x, "observed") if names is None else dict(zip(names, x, strict=True))
 
 
 def _check_inputs(sims: Any, prior: Any) -> None:
     if not isinstance(sims, Simulations):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "sims",
             f"sims is {type(sims).__name__}; give lfi.Simulations, from lfi.simulate(...) or as "
-            "lfi.Simulations(theta=..., x=...)."
+            "lfi.Simulations(theta=..., x=...).",
         )
     if not isinstance(prior, Prior):
-        raise TypeError(f"prior is {type(prior).__name__}; give an lfi.Prior.")
+        raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
     if sims.theta.shape[1] != prior.dim:
-        raise ValueError(
+        raise ArgumentError(
+            "sims",
             f"the simulations have {sims.theta.shape[1]} parameter(s) but the prior has {prior.dim} "
-            f"({', '.join(prior.names)})."
+            f"({', '.join(prior.names)}).",
         )
     if sims.named and sims.names != prior.names:
-        raise ValueError(
+        raise ArgumentError(
+            "sims",
             f"the simulations' parameters are called {', '.join(sims.names)} but the prior's "
-            f"{', '.join(prior.names)}; give the columns of theta in the prior's order, and names to match."
+            f"{', '.join(prior.names)}; give the columns of theta in the prior's order, and names to match.",
         )
     if not prior.contains(sims.theta).all():
         bad = int((~prior.contains(sims.theta)).sum())
-        raise ValueError(
+        raise ArgumentError(
+            "sims",
             f"{bad} of {len(sims)} simulations have parameters outside the prior's support {prior!r}. They tell "
-            "nothing about the posterior; leave them out, or widen the prior."
+            "nothing about the posterior; leave them out, or widen the prior.",
         )
     needed = 10 + FEW * prior.dim
     if sims.n_valid < needed:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in sims.failures.items())
-        raise ValueError(
+        raise ArgumentError(
+            "sims",
             f"only {sims.n_valid} of {len(sims)} simulations are valid, but at least {needed} are needed for "
-            f"{prior.dim} parameter(s).{' Failures: ' + reasons + '.' if reasons else ''} Run more simulations."
+            f"{prior.dim} parameter(s).{' Failures: ' + reasons + '.' if reasons else ''} Run more simulations.",
         )
 
 
@@ -253,8 +263,19 @@ def _distinct(sims: Simulations) -> Simulations:
     return sims.take(kept)
 
 
-def _outside(x: np.ndarray, row: np.ndarray, names: Sequence[str] | None = None) -> str:
-    """Return a sentence if the observation lies outside what was simulated, else nothing."""
+def _failed(sims: Simulations) -> FailedSimulationsWarning:
+    reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sims.failures.items())[:4])
+    return FailedSimulationsWarning(
+        f"{sims.n_failed} of {len(sims)} simulations failed ({reasons}). Their chance is part of the likelihood; "
+        f"P(valid) is {sims.n_valid / len(sims):.2f} over the simulations (see probability_valid).",
+        sims.n_failed,
+        len(sims),
+        sims.failures,
+    )
+
+
+def _outside(x: np.ndarray, row: np.ndarray, names: Sequence[str] | None = None) -> ExtrapolationWarning | None:
+    """Return a warning if the observation lies outside what was simulated."""
     low, high = x.min(axis=0), x.max(axis=0)
     beyond = np.flatnonzero((row[0] < low) | (row[0] > high))
     tree = KDTree(x)
@@ -262,11 +283,15 @@ def _outside(x: np.ndarray, row: np.ndarray, names: Sequence[str] | None = None)
     apart = np.sort(tree.query(x, k=2)[0][:, 1])
     usual = apart[int(USUAL * (len(apart) - 1))]  # not the largest: one wild simulation would silence the note
     if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
-        return ""
-    known = names is not None and len(names) == x.shape[1]
-    called = f", {names[beyond[0]]}," if beyond.size and names is not None and known else ""
-    where = f" (summary {beyond[0] + 1}{called} lies beyond all simulations)" if beyond.size else ""
-    return (
+        return None
+    summary = int(beyond[0]) if beyond.size else None
+    name = names[summary] if summary is not None and names is not None and len(names) == x.shape[1] else None
+    called = "" if name is None else f", {name},"
+    where = "" if summary is None else f" (summary {summary + 1}{called} lies beyond all simulations)"
+    return ExtrapolationWarning(
         f"the observation lies outside what was simulated{where}: its nearest simulation is {nearest:.3g} away, in "
-        f"units of the simulations' spread. The posterior is an extrapolation; check the model, or widen the prior."
+        f"units of the simulations' spread. The posterior is an extrapolation; check the model, or widen the prior.",
+        float(nearest),
+        summary,
+        name,
     )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_number, check_choice
+from decond.errors import ArgumentError
 from decond.lfi.methods.base import Method
 
 __all__ = ["SCALES", "DistanceMethod", "check_tolerances"]
@@ -26,7 +27,7 @@ class DistanceMethod(Method):
         check_choice(self.scale, "scale", SCALES)
 
     def _set_unit(self, observed: np.ndarray) -> None:
-        """Fix the unit of each standardised summary."""
+        """Fix the unit of each standardized summary."""
         self._observed = observed
         self._unit = np.ones(self.x_.shape[1])
         if self.scale == "observation":
@@ -42,12 +43,12 @@ class DistanceMethod(Method):
         return np.where(np.isnan(distance), np.inf, distance)
 
     def _summaries(self, data: np.ndarray) -> np.ndarray:
-        """Return the standardised summaries of rows of data; NaN where the simulation failed."""
+        """Return the standardized summaries of rows of data; NaN where the simulation failed."""
         valid = np.isfinite(data).all(axis=1)
         return self._spread_out(self._summarize(data[valid]) if valid.any() else self.x_[:0], valid)
 
     def _pilot_summaries(self) -> np.ndarray:
-        """Return the standardised summaries of all pilot simulations; NaN where one failed."""
+        """Return the standardized summaries of all pilot simulations; NaN where one failed."""
         return self._spread_out(self.x_, self.sims_.valid)
 
     def _spread_out(self, x: np.ndarray, valid: np.ndarray) -> np.ndarray:
@@ -59,6 +60,8 @@ class DistanceMethod(Method):
 def check_tolerances(quantile: Any, tolerance: Any) -> None:
     """Raise unless `quantile` is a share above 0 and up to 1, and `tolerance` is positive or None."""
     if not 0.0 < as_number(quantile, "quantile") <= 1.0:
-        raise ValueError(f"quantile is {quantile!r}; give the share of simulations to keep, for example 0.05.")
+        raise ArgumentError(
+            "quantile", f"quantile is {quantile!r}; give the share of simulations to keep, for example 0.05."
+        )
     if tolerance is not None:
         as_number(tolerance, "tolerance", minimum=0.0, strict=True)

@@ -1,7 +1,8 @@
 """How DME and KELFI choose kernels and regularization: by held-out simulations, or by the evidence q̄ of the paper."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -10,9 +11,9 @@ from scipy.optimize import minimize
 from decond.checks import as_number, check_choice
 from decond.kernels import RBF, Kernel, median_heuristic
 from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures, ripple
-from decond.linalg import cholesky
+from decond.linalg import add_to_diagonal, cholesky
 
-__all__ = ["Choice", "Evidence", "Validation", "check_learning", "chosen_by_validation"]
+__all__ = ["Choice", "Evidence", "Validation", "chosen_by_validation", "given_or_learned"]
 
 Inside = Callable[[np.ndarray], np.ndarray]
 
@@ -43,7 +44,7 @@ REACH = np.array([np.log(16.0), np.log(64.0), np.log(1e3)])
 """How far the lengthscale of θ, ε and λ may go from their start under the evidence, as logarithms."""
 
 GRID = (9, 25, 7)
-EVALUATIONS = 150
+EVALUATIONS = 50
 LAMBDA = 1e-3
 WORST = 1e10
 
@@ -92,7 +93,7 @@ class Validation:
         self._scores: dict[tuple[int, ...], np.ndarray] = {}
 
     def climb(self, start: tuple[int, ...], wide: bool) -> None:
-        """Climb from a point of the grid, one axis at a time: along the whole axis if `wide`, else to neighbours."""
+        """Climb from a point of the grid, one axis at a time: along the whole axis if `wide`, else to neighbors."""
         at, value = tuple(min(i, size - 1) for i, size in zip(start, self.shape, strict=True)), -np.inf
         while True:
             before = value
@@ -172,7 +173,7 @@ def chosen_by_validation(
     x: np.ndarray,
     observed: np.ndarray | None,
     kernels: tuple[Kernel | None, Kernel | None],
-    regularization: float | str,
+    regularization: float | None,
     *,
     wide: bool,
     n: int,
@@ -185,20 +186,19 @@ def chosen_by_validation(
         [RBF(factor * median_heuristic(rows)) for factor in factors] if kernel is None else [kernel]
         for kernel, rows, factors in zip(kernels, (phi, x), (FACTORS_THETA, FACTORS_X), strict=True)
     ]
-    lambdas = REGULARIZATIONS if isinstance(regularization, str) else np.array([float(regularization)])
+    lambdas = REGULARIZATIONS if regularization is None else np.array([regularization])
     validation = Validation(phi, x, observed, grids[0], grids[1], lambdas, deltas, rng, contains)
     for start in STARTS if wide else (LOCAL_START,):
         validation.climb(start, wide)
     return validation.choices(n)
 
 
-def check_learning(optimum: str, regularization: float | str) -> None:
-    """Raise unless both say how to learn."""
-    check_choice(optimum, "optimum", ("global", "local"))
-    if isinstance(regularization, str):
-        check_choice(regularization, "regularization", ("learned",))
-    else:
-        as_number(regularization, "regularization", minimum=0.0, strict=True)
+def given_or_learned(value: float | str, name: str) -> float | None:
+    """Return a regularization that is given, or None for "learned"; raise if it is neither."""
+    if isinstance(value, str):
+        check_choice(value, name, ("learned",))
+        return None
+    return as_number(value, name, minimum=0.0, strict=True)
 
 
 def _smooth_bootstrap(phi: np.ndarray, rng: np.random.Generator, contains: Inside | None) -> np.ndarray:
@@ -245,41 +245,55 @@ class Evidence:
         self.phi, self.draws, self.dimension = phi, draws, x.shape[1]
         self.kernel_theta, self.kernel_x = kernel_theta, kernel_x
         self.scales = (median_heuristic(phi), median_heuristic(x))
+        self._column_scales = [np.sqrt(phi.shape[1]) * median_heuristic(phi[:, [i]]) for i in range(phi.shape[1])]
         self._squared = ((x - observed) ** 2).sum(axis=1)
         self._given = None if kernel_x is None else kernel_x.gram(x, observed)[:, 0]
         self._log_valid = float(np.log(valid))
-        self._smoothed: tuple[float, _SmoothedPrior] | None = None
+        self._smoothed: tuple[bytes, _SmoothedPrior] | None = None
 
-    def log_value(self, lengthscale: float, widths: np.ndarray, regularizations: np.ndarray) -> np.ndarray:
-        """Return log q̄ (widths, regularizations) for one lengthscale of θ; -inf where q̄ is not positive."""
+    def log_value(
+        self, lengthscale: float | np.ndarray, widths: np.ndarray, regularizations: np.ndarray
+    ) -> np.ndarray:
+        """Return log q̄ (widths, regularizations) for given lengthscales of θ; -inf where q̄ is not positive."""
         return self._log_value(widths, self._smoothed_prior(lengthscale).weights(regularizations))
 
     def log_at(self, choice: Choice) -> float | None:
         """Return log q̄ at a choice of Gaussian kernels; None for kernels that are given, which have no scale."""
         if self.kernel_theta is not None or self.kernel_x is not None:
             return None
-        width = float(np.mean(choice.kernel_x.lengthscale))  # type: ignore[attr-defined]
-        gram = choice.kernel_theta.gram(self.phi, self.phi)
-        gram[np.diag_indices(len(gram))] += len(gram) * choice.regularization
-        mean = choice.kernel_theta.gram(self.phi, self.draws).mean(axis=1)
-        weights = cholesky(gram, "L + nλI").solve(mean[:, None])  # A1/m for one λ, cheaper than for every one
-        return float(self._log_value(np.array([width]), weights)[0, 0])
+        width = np.array([np.mean(choice.kernel_x.lengthscale)])  # type: ignore[attr-defined]
+        smoothed = _SmoothedPrior(self.phi, self.draws, choice.kernel_theta)
+        return float(self._log_value(width, smoothed.weights(np.array([choice.regularization])))[0, 0])
 
-    def best(self, regularization: float | None, wide: bool) -> Choice:
-        """Return the kernels and λ at a maximum: the best of a whole grid climbed on if `wide`, else a near one."""
-        start = np.array([*self.scales, LAMBDA if regularization is None else regularization])
-        free = np.array([self.kernel_theta is None, self.kernel_x is None, regularization is None])
-        reach = np.where(free, REACH, 0.0)
-        at = self._best_of_grid(start, reach) if wide else np.log(start)
-        if free.any():
-            bounds = list(zip(np.log(start) - reach, np.log(start) + reach, strict=True))
-            options = {"maxfev": EVALUATIONS, "xatol": 1e-2, "fatol": 1e-3, "initial_simplex": _simplex(at, reach)}
+    def best(
+        self,
+        regularization: float | None,
+        evidence_regularization: float | None = None,
+        *,
+        wide: bool,
+        per_parameter: bool = False,
+    ) -> Choice:
+        """Return the kernels and λ at a maximum: the best of a whole grid climbed on if `wide`, else a near one.
+
+        q̄ does not depend on δ, which is nλ/m unless it is given. With `per_parameter` each column of θ has a
+        lengthscale of its own; the grid then scales all of them alike.
+        """
+        lengths = self._column_scales if per_parameter and self.kernel_theta is None else [self.scales[0]]
+        start = np.log([*lengths, self.scales[1], LAMBDA if regularization is None else regularization])
+        free = [*([self.kernel_theta is None] * len(lengths)), self.kernel_x is None, regularization is None]
+        reach = np.where(free, [*([REACH[0]] * len(lengths)), *REACH[1:]], 0.0)
+        at = self._best_of_grid(start, reach) if wide else start
+        if any(free):
+            bounds = list(zip(start - reach, start + reach, strict=True))
+            options: dict[str, Any] = {"maxfev": EVALUATIONS * len(start), "xatol": 1e-2, "fatol": 1e-3}
+            options["initial_simplex"] = _simplex(at, reach)
             at = minimize(self._loss, at, method="Nelder-Mead", bounds=bounds, options=options).x
-        lengthscale, width, chosen = np.exp(at)
-        ridge = float(chosen)
-        delta = len(self.phi) * ridge / len(self.draws)
+        lengthscale, width, ridge = _parameters(at)
+        delta = (
+            len(self.phi) * ridge / len(self.draws) if evidence_regularization is None else evidence_regularization
+        )
         kernel_theta, kernel_x = self.kernel_theta or RBF(lengthscale), self.kernel_x or RBF(width)
-        return Choice(kernel_theta, kernel_x, ridge, delta, -self._loss(at))
+        return Choice(kernel_theta, kernel_x, ridge, float(delta), -self._loss(at))
 
     def _log_value(self, widths: np.ndarray, weights: np.ndarray) -> np.ndarray:
         nearest = self._squared.min()
@@ -293,41 +307,60 @@ class Evidence:
             return np.where(inner > 0.0, np.log(inner), -np.inf) + peak[:, None] + self._log_valid
 
     def _loss(self, logs: np.ndarray) -> float:
-        lengthscale, width, ridge = np.exp(logs)
+        lengthscale, width, ridge = _parameters(logs)
         value = float(self.log_value(lengthscale, np.array([width]), np.array([ridge]))[0, 0])
         return -value if np.isfinite(value) else WORST
 
     def _best_of_grid(self, start: np.ndarray, reach: np.ndarray) -> np.ndarray:
-        axes = [
-            np.unique(np.linspace(np.log(s) - r, np.log(s) + r, k))
-            for s, r, k in zip(start, reach, GRID, strict=True)
-        ]
-        best, value = np.log(start), -np.inf
-        for lengthscale in axes[0]:
-            values = self.log_value(float(np.exp(lengthscale)), np.exp(axes[1]), np.exp(axes[2]))
+        steps = [np.unique(np.linspace(-r, r, k)) for r, k in zip(reach[[0, -2, -1]], GRID, strict=True)]
+        widths, ridges = start[-2] + steps[1], start[-1] + steps[2]
+        best, value = start, -np.inf
+        for step in steps[0]:
+            lengths = start[:-2] + step
+            values = self.log_value(_lengthscale(lengths), np.exp(widths), np.exp(ridges))
             i, j = np.unravel_index(int(np.argmax(values)), values.shape)
             if values[i, j] > value:
-                best, value = np.array([lengthscale, axes[1][i], axes[2][j]]), values[i, j]
+                best, value = np.array([*lengths, widths[i], ridges[j]]), values[i, j]
         return best
 
-    def _smoothed_prior(self, lengthscale: float) -> "_SmoothedPrior":
-        if self._smoothed is None or self._smoothed[0] != lengthscale:
+    def _smoothed_prior(self, lengthscale: float | np.ndarray) -> "_SmoothedPrior":
+        key = np.asarray(lengthscale).tobytes()
+        if self._smoothed is None or self._smoothed[0] != key:
             kernel = self.kernel_theta or RBF(lengthscale)
-            self._smoothed = (lengthscale, _SmoothedPrior(self.phi, self.draws, kernel))
+            self._smoothed = (key, _SmoothedPrior(self.phi, self.draws, kernel))
         return self._smoothed[1]
 
 
+def _parameters(logs: np.ndarray) -> tuple[float | np.ndarray, float, float]:
+    """Return the lengthscale of θ (one, or one a column), ε and λ from their logarithms in one vector."""
+    return _lengthscale(logs[:-2]), float(np.exp(logs[-2])), float(np.exp(logs[-1]))
+
+
+def _lengthscale(logs: np.ndarray) -> float | np.ndarray:
+    return float(np.exp(logs[0])) if len(logs) == 1 else np.exp(logs)
+
+
 class _SmoothedPrior:
-    """A1/m = (L + nλI)⁻¹ L̃1/m for every λ, from one eigendecomposition of L."""
+    """A1/m = (L + nλI)⁻¹ L̃1/m: by a Cholesky factor for one λ, by an eigendecomposition of L for several."""
 
     def __init__(self, phi: np.ndarray, draws: np.ndarray, kernel: Kernel) -> None:
-        self._values, self._vectors = eigh(kernel.gram(phi, phi), check_finite=False)
-        self._mean = self._vectors.T @ kernel.gram(phi, draws).mean(axis=1)
+        self._gram, self._mean = kernel.gram(phi, phi), kernel.gram(phi, draws).mean(axis=1)
 
     def weights(self, regularizations: np.ndarray) -> np.ndarray:
         """Return A1/m (n, λ)."""
-        ridge = np.maximum(self._values, 0.0)[:, None] + len(self._values) * regularizations
-        return self._vectors @ (self._mean[:, None] / ridge)
+        n = len(self._gram)
+        if len(regularizations) == 1:
+            ridged = self._gram.copy()
+            add_to_diagonal(ridged, n * float(regularizations[0]))
+            return cholesky(ridged, "L + nλI").solve(self._mean[:, None])
+        values, vectors = self._spectrum
+        ridge = np.maximum(values, 0.0)[:, None] + n * regularizations
+        return vectors @ ((vectors.T @ self._mean)[:, None] / ridge)
+
+    @functools.cached_property
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = eigh(self._gram, check_finite=False)
+        return values, vectors
 
 
 def _simplex(at: np.ndarray, reach: np.ndarray) -> np.ndarray:

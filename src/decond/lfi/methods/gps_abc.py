@@ -10,7 +10,9 @@ from scipy.optimize import minimize
 
 from decond.checks import as_count, as_generator, as_number
 from decond.embeddings import MeanEmbedding
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.kernels import RBF
+from decond.lfi.exceptions import DegenerateDrawsWarning
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.herded import effective_number, median_kernel
 from decond.lfi.methods.running import BoundedSimulator
@@ -70,15 +72,17 @@ class GPSABC(Method):
 
     def _fit(self) -> None:
         if self.simulator is None:
-            raise ValueError(
-                "GPS-ABC runs the simulator itself: give it as GPSABC(simulator, ...). `fit` takes pilot simulations."
+            raise ArgumentTypeError(
+                "simulator",
+                "GPS-ABC runs the simulator itself: give it as GPSABC(simulator, ...). `fit` takes the pilot.",
             )
         as_count(self.n_samples, "n_samples")
         as_number(self.max_error, "max_error", minimum=0.0, strict=True)
         if as_count(self.n_simulations, "n_simulations") < len(self.sims_):
-            raise ValueError(
+            raise ArgumentError(
+                "n_simulations",
                 f"n_simulations is {self.n_simulations}, but the pilot has {len(self.sims_)} simulations already, "
-                "and they count. Give a larger budget, or fewer pilot simulations."
+                "and they count. Give a larger budget, or fewer pilot simulations.",
             )
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
@@ -91,7 +95,8 @@ class GPSABC(Method):
         theta = self.prior_.from_working(phi)
         notes = runner.notes()
         if chain.accepted < 20:
-            notes.append(f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little.")
+            text = f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little."
+            notes.append(DegenerateDrawsWarning(text, chain.accepted, len(phi)))
 
         def draw(n: int, generator: np.random.Generator) -> np.ndarray:
             if n <= len(theta):
@@ -181,7 +186,7 @@ class _Chain:
 
 
 class _Surrogate:
-    """Independent Gaussian processes for the standardised summaries, around their medians."""
+    """Independent Gaussian processes for the standardized summaries, around their medians."""
 
     def __init__(self, phi: np.ndarray, x: np.ndarray) -> None:
         self.phi, self.x = phi, x
@@ -220,7 +225,7 @@ class _Surrogate:
         return np.exp(total - total.max())
 
     def _learn(self) -> None:
-        """Maximise each surrogate's marginal likelihood over lengthscale, amplitude and noise."""
+        """Maximize each surrogate's marginal likelihood over lengthscale, amplitude and noise."""
         self._center = np.median(self.x, axis=0)
         spread = float(np.mean(self.phi.std(axis=0))) or 1.0
         self._parameters = []

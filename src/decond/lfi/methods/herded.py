@@ -7,6 +7,13 @@ import numpy as np
 
 from decond.embeddings import MeanEmbedding
 from decond.kernels import RBF, Kernel, median_heuristic
+from decond.lfi.exceptions import (
+    DegenerateDrawsWarning,
+    FewSimulationsWarning,
+    PosteriorWarning,
+    PriorReturnedWarning,
+    WeightSumWarning,
+)
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.units import InUnits
 from decond.lfi.posterior import Posterior
@@ -18,6 +25,7 @@ __all__ = [
     "effective_number",
     "evidence_in_data_units",
     "herded_posterior",
+    "kernel_posterior",
     "lengthscales_of",
     "median_kernel",
     "narrowed",
@@ -77,18 +85,24 @@ def herded_posterior(
     embedding: MeanEmbedding,
     kernel: Kernel | None = None,
     *,
-    notes: Iterable[str] = (),
+    candidates: np.ndarray | None = None,
+    notes: Iterable[str | PosteriorWarning] = (),
     **known: Any,
 ) -> Posterior:
-    """Return a posterior whose draws are herded from an embedding, with a note if they are nearly all the same."""
-    sampler = HerdedSampler(prior, embedding, embedding.points, kernel)
+    """Return a posterior whose draws are herded from an embedding, with a note if they are nearly all the same.
+
+    Draws are among the candidates, by default the points of the embedding. This is the published way: weights keep
+    their signs, and the kernel between draws is that of the embedding unless another is given.
+    """
+    sampler = HerdedSampler(prior, embedding, embedding.points if candidates is None else candidates, kernel)
     told = list(notes)
     distinct = sampler.distinct()
     if distinct < FEW_DISTINCT:
-        told.append(
+        text = (
             f"only {distinct} of the first {PREVIEW} draws are distinct: the posterior sits on few points. More "
             "simulations near the observation, or another round, give it a shape."
         )
+        told.append(DegenerateDrawsWarning(text, distinct, PREVIEW))
     return Posterior(prior, sampler, embedding=known.pop("shown", embedding), notes=told, **known)
 
 
@@ -104,10 +118,15 @@ def clipped_posterior(
     notes = list(known.pop("notes", ()))
     if weights.sum() <= 0.0:
         weights = np.ones(len(weights))
-        notes.append("no weight is positive, so the posterior is the prior.")
+        notes.append(PriorReturnedWarning("no weight is positive, so the posterior is the prior."))
     narrow = kernel or narrowed(embedding.kernel, embedding.points)
     herded = MeanEmbedding(narrow, embedding.points, weights / weights.sum())
     return herded_posterior(prior, herded, shown=embedding, notes=notes, **known)
+
+
+def kernel_posterior(prior: Prior, embedding: MeanEmbedding, robust: bool, **known: Any) -> Posterior:
+    """Return the posterior of an embedding: herded as published, or without negative weights and narrowly."""
+    return (clipped_posterior if robust else herded_posterior)(prior, embedding, **known)
 
 
 def narrowed(kernel: Kernel, rows: np.ndarray) -> Kernel:
@@ -136,19 +155,21 @@ def lengthscales_of(kernel: Kernel, rows: np.ndarray) -> np.ndarray:
     return np.asarray(lengthscale, dtype=np.float64) * per_unit
 
 
-def weight_notes(total: float, effective: float, expected: float = 1.0, slack: float = 2.0) -> list[str]:
-    """Return sentences on a sum of weights far from the expected one, and on few effective simulations."""
-    notes = []
+def weight_notes(total: float, effective: float, expected: float = 1.0, slack: float = 2.0) -> list[PosteriorWarning]:
+    """Return warnings of a sum of weights far from the expected one, and of few effective simulations."""
+    notes: list[PosteriorWarning] = []
     if not 1.0 / slack <= total / expected <= slack:
-        notes.append(
+        text = (
             f"the weights of the posterior sum to {total:.3g} where {expected:.3g} is expected: the observation lies "
             "where few simulations went, or the hyperparameters do not fit. Draws follow their shape only."
         )
+        notes.append(WeightSumWarning(text, total, expected))
     if effective < FEW_EFFECTIVE:
-        notes.append(
+        text = (
             f"the posterior rests on {effective:.1f} effective simulations only. Run more, for example another round "
             "of proposals from this posterior."
         )
+        notes.append(FewSimulationsWarning(text, effective, FEW_EFFECTIVE))
     return notes
 
 
@@ -171,7 +192,7 @@ def median_kernel(rows: np.ndarray, factor: float = 1.0) -> RBF:
 
 
 def evidence_in_data_units(method: Method, log_evidence: float | None) -> float | None:
-    """Return the log evidence of standardised data as that of the data; None if summaries are learned."""
+    """Return the log evidence of standardized data as that of the data; None if summaries are learned."""
     if log_evidence is None or method._learned is not None:
         return None
     return log_evidence - float(np.log(method._scale.scale).sum() + np.log(method._summary_scale.scale).sum())

@@ -9,8 +9,8 @@ from decond.embeddings import KernelBayesRule
 from decond.kernels import Kernel
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.herded import (
-    clipped_posterior,
     effective_number,
+    kernel_posterior,
     median_kernel,
     valid_prior_draws,
     weight_notes,
@@ -26,6 +26,9 @@ class KBR(Method):
 
     `variant` is "a", "b" or "importance" and `regularizer` "I" or "II", as there. Kernels that are given are in
     the units of the data (with ``summary="none"``) and of the parameters. Simulations may come from any proposal.
+
+    `robust` sets negative weights to zero and herds with a quarter of the lengthscale of θ; False is as published:
+    signed weights, and the same kernel.
 
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
@@ -45,13 +48,15 @@ class KBR(Method):
         regularization: float = 1e-2,
         evidence_regularization: float = 1e-2,
         n_prior: int = 1000,
+        robust: bool = True,
         seed: Any = 0,
         summary: str = "auto",
     ) -> None:
         self.variant, self.regularizer = variant, regularizer
         self.kernel_x, self.kernel_theta = kernel_x, kernel_theta
         self.regularization, self.evidence_regularization = regularization, evidence_regularization
-        self.n_prior, self.seed, self.summary = n_prior, seed, summary
+        self.n_prior, self.robust = n_prior, robust
+        self.seed, self.summary = seed, summary
 
     def _fit(self) -> None:
         draws, _ = valid_prior_draws(self, as_count(self.n_prior, "n_prior"), as_generator(self.seed))
@@ -68,4 +73,4 @@ class KBR(Method):
         embedding = self.rule_.embedding(observed[0])
         effective = effective_number(self.rule_.kernel_x.gram(self.x_, observed))
         notes = weight_notes(float(embedding.weights.sum()), effective)
-        return clipped_posterior(self.prior_, embedding, notes=notes, effective=effective, seed=self.seed)
+        return kernel_posterior(self.prior_, embedding, self.robust, notes=notes, effective=effective, seed=self.seed)

@@ -7,13 +7,14 @@ import numpy as np
 from decond.checks import as_count, as_generator, check_choice
 from decond.embeddings import ConditionalMeanOperator, MeanEmbedding
 from decond.kernels import Kernel
+from decond.lfi.exceptions import PriorReturnedWarning
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.deconditioning import ripple
-from decond.lfi.methods.dme_learning import Choice, Evidence, check_learning, chosen_by_validation
+from decond.lfi.methods.dme_learning import Choice, Evidence, chosen_by_validation, given_or_learned
 from decond.lfi.methods.herded import (
-    clipped_posterior,
     effective_number,
     evidence_in_data_units,
+    kernel_posterior,
     valid_prior_draws,
     weight_notes,
 )
@@ -31,13 +32,14 @@ class KELFI(Method):
     """The likelihood q(y | θ) = κ_ε(y)ᵀ (L + nλI)⁻¹ ℓ(θ), times the prior, as an embedding on draws of the prior.
 
     κ_ε(y, x) is the density of the observation given that the simulator gave x: a Gaussian of width ε, or `kernel_x`.
-    Lengthscales, ε and λ are chosen by validation, as `DME` does. As published, ``objective="evidence"``, they
-    are where the marginal surrogate likelihood, its average over the prior, is largest, which is fragile.
-    `optimum="global"` searches widely, "local" climbs from the median heuristic. Kernels that are given are in the
-    units of the data (with ``summary="none"``) and of the parameters; the others act on standardised data and on
-    working coordinates. Simulations may come from any proposal. Negative values of the likelihood count as zero. With
-    validation, positive ones of the same size do so too, and the draws of the prior are refreshed twice where the
-    posterior is, as `DME` does: a posterior much narrower than the prior would otherwise sit on a few of them.
+    Lengthscales, ε and λ are chosen by validation, as `DME` does, or with ``objective="evidence"`` by the marginal
+    surrogate likelihood, its average over the prior. `optimum="global"` searches widely, "local" climbs from the
+    median heuristic. Kernels that are given are in the units of the data (with ``summary="none"``) and of the
+    parameters; the others act on standardized data and on working coordinates. Simulations may come from anywhere.
+
+    `robust` sets negative values of the likelihood and positive ones of the same size to zero, draws anew from the
+    prior where the posterior is (twice), and herds with a quarter of the lengthscale of θ. KELFI as published is
+    ``KELFI(objective="evidence", robust=False)``, which is fragile.
 
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
@@ -56,17 +58,19 @@ class KELFI(Method):
         regularization: float | str = "learned",
         objective: str = "validation",
         optimum: str = "global",
+        robust: bool = True,
         n_prior: int = 2000,
         seed: Any = 0,
         summary: str = "auto",
     ) -> None:
         self.kernel_x, self.kernel_theta, self.regularization = kernel_x, kernel_theta, regularization
-        self.objective, self.optimum, self.n_prior = objective, optimum, n_prior
+        self.objective, self.optimum, self.robust, self.n_prior = objective, optimum, robust, n_prior
         self.seed, self.summary = seed, summary
 
     def _fit(self) -> None:
         check_choice(self.objective, "objective", ("evidence", "validation"))
-        check_learning(self.optimum, self.regularization)
+        check_choice(self.optimum, "optimum", ("global", "local"))
+        self._ridge = given_or_learned(self.regularization, "regularization")
         as_count(self.n_prior, "n_prior")
         self._kernels = on_parameters(self, self.kernel_theta), on_data(self, self.kernel_x)
 
@@ -82,17 +86,19 @@ class KELFI(Method):
         notes = weight_notes(1.0, effective_number(closeness))
         weights = np.full(len(draws), 1.0 / len(draws))
         likelihood = self._likelihood(operator, closeness, draws, weights)
-        for _ in range(0 if self.objective == "evidence" else REFRESHES):
+        for _ in range(REFRESHES if self.robust else 0):
             if likelihood.any():
                 draws, weights = refreshed(self, kernel_theta, draws, weights * likelihood, self.n_prior, rng)
                 likelihood = self._likelihood(operator, closeness, draws, weights)
-        if not likelihood.any():
+        if weights @ likelihood <= 0.0:
             likelihood = np.ones(len(draws))
-            notes.append("no draw of the prior has a positive likelihood, so the posterior is the prior.")
+            text = "no draw of the prior has a positive likelihood, so the posterior is the prior."
+            notes.append(PriorReturnedWarning(text))
         embedding = MeanEmbedding(kernel_theta, draws, weights * likelihood / (weights @ likelihood))
-        return clipped_posterior(
+        return kernel_posterior(
             self.prior_,
             embedding,
+            self.robust,
             notes=notes,
             effective=effective_number(closeness),
             log_evidence=evidence_in_data_units(self, evidence.log_at(self.choice_)),
@@ -102,21 +108,20 @@ class KELFI(Method):
     def _likelihood(
         self, operator: ConditionalMeanOperator, closeness: np.ndarray, draws: np.ndarray, weights: np.ndarray
     ) -> np.ndarray:
-        """Return q(y | θ) at the draws without negative values, and without ripples unless as published."""
+        """Return q(y | θ) at the draws: as it is, or if robust without negative values and ripples."""
         signed = operator.expectation(closeness, draws)
-        height = 0.0 if self.objective == "evidence" else float(ripple(signed[:, None], weights)[0])
-        return np.maximum(signed - height, 0.0)
+        return np.maximum(signed - ripple(signed[:, None], weights)[0], 0.0) if self.robust else signed
 
     def _chosen(self, observed: np.ndarray, evidence: Evidence, rng: np.random.Generator) -> Choice:
         wide = self.optimum == "global"
         if self.objective == "evidence":
-            return evidence.best(None if isinstance(self.regularization, str) else float(self.regularization), wide)
+            return evidence.best(self._ridge, wide=wide)
         return chosen_by_validation(
             self.phi_,
             self.x_,
             observed,
             self._kernels,
-            self.regularization,
+            self._ridge,
             wide=wide,
             n=1,
             rng=rng,

@@ -7,9 +7,11 @@ import numpy as np
 
 from decond.checks import as_number
 from decond.embeddings import ConditionalMeanOperator, MeanEmbedding
+from decond.errors import ArgumentError
 from decond.kernels import RBF, Kernel, median_heuristic
+from decond.lfi.exceptions import ExtrapolationWarning, PosteriorWarning
 from decond.lfi.methods.base import Method
-from decond.lfi.methods.herded import clipped_posterior, effective_number, median_kernel, weight_notes
+from decond.lfi.methods.herded import effective_number, kernel_posterior, median_kernel, weight_notes
 from decond.lfi.methods.units import on_data, on_parameters
 from decond.lfi.posterior import Posterior
 from decond.lfi.simulations import Simulations
@@ -25,8 +27,11 @@ class KABC(Method):
 
     It is the conditional mean embedding of θ given x. The simulations have to be draws from the prior.
     `regularization` is λ. Kernels that are given are in the units of the data (with ``summary="none"``) and of the
-    parameters; the others are Gaussian, with median distances as lengthscales, on standardised data and working
+    parameters; the others are Gaussian, with median distances as lengthscales, on standardized data and working
     coordinates.
+
+    `robust` sets negative weights to zero and herds with a quarter of the lengthscale of θ; False is as published:
+    signed weights, and the same kernel.
 
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
@@ -44,10 +49,12 @@ class KABC(Method):
         kernel_x: Kernel | None = None,
         kernel_theta: Kernel | None = None,
         regularization: float = 1e-2,
+        robust: bool = True,
         seed: Any = 0,
         summary: str = "auto",
     ) -> None:
         self.kernel_x, self.kernel_theta, self.regularization = kernel_x, kernel_theta, regularization
+        self.robust = robust
         self.seed, self.summary = seed, summary
 
     def _fit(self) -> None:
@@ -59,7 +66,7 @@ class KABC(Method):
         embedding = self.operator_.embedding(observed[0])
         effective = effective_number(self.operator_.kernel_y.gram(self.x_, observed))
         notes = weight_notes(float(embedding.weights.sum()), effective)
-        return clipped_posterior(self.prior_, embedding, notes=notes, effective=effective, seed=self.seed)
+        return kernel_posterior(self.prior_, embedding, self.robust, notes=notes, effective=effective, seed=self.seed)
 
 
 class K2ABC(Method):
@@ -71,7 +78,7 @@ class K2ABC(Method):
 
     `kernel_raw` compares single values, by default Gaussian with the median distance as lengthscale; `kernel_theta`
     is in the units of the parameters. ε is `epsilon`, or, if that is None, the MMD² below which a share `quantile` of
-    the simulations lies.
+    the simulations lies. `robust` herds with a quarter of the lengthscale of θ; False, as published, with all of it.
 
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
@@ -93,11 +100,12 @@ class K2ABC(Method):
         kernel_theta: Kernel | None = None,
         epsilon: float | None = None,
         quantile: float = 0.1,
+        robust: bool = True,
         seed: Any = 0,
         summary: str = "none",
     ) -> None:
         self.kernel_raw, self.kernel_theta = kernel_raw, kernel_theta
-        self.epsilon, self.quantile = epsilon, quantile
+        self.epsilon, self.quantile, self.robust = epsilon, quantile, robust
         self.seed, self.summary = seed, summary
 
     def check_observation(self, observed: Any, sims: Simulations) -> np.ndarray:
@@ -108,7 +116,9 @@ class K2ABC(Method):
         if self.epsilon is not None:
             as_number(self.epsilon, "epsilon", minimum=0.0, strict=True)
         if not 0.0 < as_number(self.quantile, "quantile") <= 1.0:
-            raise ValueError(f"quantile is {self.quantile!r}; give a share of the simulations, for example 0.1.")
+            raise ArgumentError(
+                "quantile", f"quantile is {self.quantile!r}; give a share of the simulations, for example 0.1."
+            )
         self.raw_ = _data_sets(self.sims_.raw, self.sims_.valid)
         pooled = self.raw_.reshape(-1, self.raw_.shape[2])
         step = max(1, len(pooled) // POOLED)
@@ -123,7 +133,7 @@ class K2ABC(Method):
         effective = effective_number(weights)
         embedding = MeanEmbedding(self.kernel_theta_, self.phi_, weights / weights.sum())
         notes = weight_notes(1.0, effective)
-        return clipped_posterior(self.prior_, embedding, notes=notes, effective=effective, seed=self.seed)
+        return kernel_posterior(self.prior_, embedding, self.robust, notes=notes, effective=effective, seed=self.seed)
 
     def _squared_mmd(self, observed: np.ndarray) -> np.ndarray:
         """Return MMD² between the observed data set and each simulated one."""
@@ -136,14 +146,15 @@ class K2ABC(Method):
     def _summarize(self, row: np.ndarray) -> np.ndarray:
         return row
 
-    def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[str]:
+    def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[PosteriorWarning]:
         nearest = float(self.discrepancy_.min())
         if nearest < FAR:
             return []
-        return [
+        text = (
             f"the observed data set lies outside what was simulated: its smallest MMD² to a simulation is "
             f"{nearest:.2g}. The posterior is an extrapolation; check the model, or widen the prior."
-        ]
+        )
+        return [ExtrapolationWarning(text, nearest)]
 
 
 FAR = 0.5
@@ -153,16 +164,21 @@ FAR = 0.5
 def _width(raw: Any) -> int:
     """Return the number p of values in each row of the raw data sets; raise if there are none of one shape."""
     if raw is None:
-        raise ValueError(
+        raise ArgumentError(
+            "sims.raw",
             "K2-ABC compares raw data sets, but the simulations have none. Give Simulations(theta, x, raw=...) with "
             "raw of shape (n, N) or (n, N, p), or simulate with summarize=..., which keeps them; for summaries use "
-            "KABC."
+            "KABC.",
         )
     sets = np.asarray(raw)
     if sets.dtype == object:
-        raise ValueError("raw has data sets of different shapes; those simulated have to be of one, (N,) or (N, p).")
+        raise ArgumentError(
+            "sims.raw", "raw has data sets of different shapes; those simulated have to be of one, (N,) or (N, p)."
+        )
     if sets.ndim not in (2, 3) or 0 in sets.shape:
-        raise ValueError(f"raw has shape {sets.shape}; give one data set for each simulation, (n, N) or (n, N, p).")
+        raise ArgumentError(
+            "sims.raw", f"raw has shape {sets.shape}; give one data set for each simulation, (n, N) or (n, N, p)."
+        )
     return 1 if sets.ndim == 2 else int(sets.shape[2])
 
 
@@ -171,7 +187,9 @@ def _data_sets(raw: Any, valid: np.ndarray) -> np.ndarray:
     width = _width(raw)
     sets = np.asarray(raw, dtype=np.float64)[valid]
     if not np.isfinite(sets).all():
-        raise ValueError("raw has NaN or infinite values in valid simulations; mark those simulations as failed.")
+        raise ArgumentError(
+            "sims.raw", "raw has NaN or infinite values in valid simulations; mark those simulations as failed."
+        )
     return sets.reshape(len(sets), -1, width)
 
 
@@ -179,8 +197,9 @@ def _data_set(observed: Any, width: int) -> np.ndarray:
     data = np.asarray(observed, dtype=np.float64)
     data = data[:, None] if data.ndim == 1 else data
     if data.ndim != 2 or data.shape[1] != width or len(data) == 0 or not np.isfinite(data).all():
-        raise ValueError(
+        raise ArgumentError(
+            "observed",
             f"observed has shape {np.shape(observed)}; K2-ABC takes the raw data set observed, N finite rows of "
-            f"{width} value(s), not its summaries."
+            f"{width} value(s), not its summaries.",
         )
     return data

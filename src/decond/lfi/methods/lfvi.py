@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decond.checks import as_count, as_generator, as_number, check_choice
+from decond.lfi.exceptions import PosteriorWarning, TimeLimitWarning
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.running import BoundedSimulator, check_budget, check_rounds
 from decond.lfi.neural.extra import require
@@ -37,7 +38,7 @@ START_DRAWS = 4000
 class LFVI(Method):
     """A Gaussian q(θ) fitted to a likelihood ratio that a classifier learns, in turns with simulations at draws of q.
 
-    q has a full covariance in the prior's working coordinates, is cut to the prior's box, and maximises
+    q has a full covariance in the prior's working coordinates, is cut to the prior's box, and maximizes
 
         E_q[r(observed, θ) + log P(valid | θ)] − KL(q ‖ prior),
 
@@ -116,7 +117,7 @@ class LFVI(Method):
     @one_blas_thread()
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
-        q, notes = self._start(), list[str]()
+        q, notes = self._start(), list[PosteriorWarning]()
         if self._has_rounds:
             q, notes = self._in_rounds(q, observed, rng)
         assert self.ratio_ is not None
@@ -131,7 +132,7 @@ class LFVI(Method):
 
     def _in_rounds(
         self, q: BoxedGaussian, observed: np.ndarray, rng: np.random.Generator
-    ) -> tuple[BoxedGaussian, list[str]]:
+    ) -> tuple[BoxedGaussian, list[PosteriorWarning]]:
         """Simulate at draws of q, learn the ratio anew and fit q again, in turns; learn the ratio that counts."""
         self._validity = None  # of the pilot again, whatever was observed before
         phi, x = self.phi_, self.x_
@@ -186,11 +187,13 @@ class LFVI(Method):
             theta[from_prior] = self.prior_.sample(int(from_prior.sum()), rng)
         return theta
 
-    def _training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[PosteriorWarning]:
         assert self.ratio_ is not None
         if self.ratio_.trained.finished:
             return []
-        return [f"training ran out of time after {self.ratio_.trained.steps} steps; raise time_limit."]
+        steps = self.ratio_.trained.steps
+        text = f"training ran out of time after {steps} steps; raise time_limit."
+        return [TimeLimitWarning(text, "training", steps)]
 
     @property
     def _has_rounds(self) -> bool:

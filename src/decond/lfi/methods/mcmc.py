@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_count, as_generator
+from decond.lfi.exceptions import DegenerateDrawsWarning
 from decond.lfi.methods.adjustment import Accepted, nearest
 from decond.lfi.methods.distance import DistanceMethod, check_tolerances
 from decond.lfi.methods.running import BoundedSimulator, check_budget
@@ -79,10 +80,11 @@ class MCMCABC(DistanceMethod):
         self.acceptance_ = accepted / max(1, runner.n_run)
         notes = runner.notes()
         if accepted < 10 * chains.shape[1]:
-            notes.append(
+            text = (
                 f"the chains made {accepted} moves in {runner.n_run} simulations; draws repeat. Raise the tolerance "
                 "or the number of simulations."
             )
+            notes.append(DegenerateDrawsWarning(text, accepted, runner.n_run))
         kept = chains[int(BURN_IN * len(chains)) :].reshape(-1, self.prior_.dim)
         theta = self.prior_.from_working(kept)
 

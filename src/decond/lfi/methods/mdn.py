@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decond.checks import as_count, as_generator, as_number
+from decond.lfi.exceptions import PosteriorWarning, TimeLimitWarning, UninformativeNetworkWarning
 from decond.lfi.methods.base import FEW, Method
 from decond.lfi.methods.running import BoundedSimulator, check_budget, check_rounds
 from decond.lfi.neural.cut_mixture import LEAST_KEPT, CutMixture
@@ -215,7 +216,7 @@ class MDN(Method):
         self.training_ = fitted.trained
         return fitted
 
-    def _answer(self, density: CutMixture, notes: list[str]) -> Posterior:
+    def _answer(self, density: CutMixture, notes: list[PosteriorWarning]) -> Posterior:
         prior = self.prior_
 
         def log_likelihood(theta: np.ndarray) -> np.ndarray:
@@ -233,10 +234,11 @@ class MDN(Method):
             seed=self.seed,
         )
 
-    def _training_notes(self) -> list[str]:
+    def _training_notes(self) -> list[PosteriorWarning]:
         if self.training_.finished:
             return []
-        return [f"training ran out of time after {self.training_.steps} steps; raise time_limit."]
+        text = f"training ran out of time after {self.training_.steps} steps; raise time_limit."
+        return [TimeLimitWarning(text, "training", self.training_.steps)]
 
     def _check_settings(self) -> None:
         as_count(self.components, "components")
@@ -279,23 +281,25 @@ def _used(mixture: GaussianMixture) -> GaussianMixture:
     return mixture.taken(shares >= min(LEAST_SHARE, shares.max()))
 
 
-def _empty_notes(mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.ndarray) -> list[str]:
-    """Return a sentence if components of a corrected mixture add next to nothing to the prior in some direction."""
+def _empty_notes(mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.ndarray) -> list[PosteriorWarning]:
+    """Return a warning if components of a corrected mixture add next to nothing to the prior in some direction."""
     told = prior_root.T @ (mixture.precisions - prior.precision) @ prior_root
     empty = np.linalg.eigvalsh(told)[:, 0] < LITTLE_INFORMATION
     if not empty.any():
         return []
     share = float(np.exp(mixture.log_weights)[empty].sum())
-    return [
+    text = (
         f"in some directions the network learned no more than the proposal told ({share:.0%} of the mixture): it is "
         "about as wide as the prior there. If the data should tell more, give more simulations or fewer rounds."
-    ]
+    )
+    return [UninformativeNetworkWarning(text, share)]
 
 
-def _outside_notes(density: CutMixture) -> list[str]:
+def _outside_notes(density: CutMixture) -> list[PosteriorWarning]:
     if density.kept >= LEAST_KEPT:
         return []
-    return [
+    text = (
         "almost all of the mixture lies outside the prior's support, or far from the prior; the draws are those of "
         "its edge. Check the observation and the prior, or give more simulations."
-    ]
+    )
+    return [PosteriorWarning(text)]

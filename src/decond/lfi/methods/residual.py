@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from decond.lfi.exceptions import FewSimulationsWarning, PosteriorWarning, TimeLimitWarning
 from decond.lfi.methods.base import Method
 from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, likelihood_at
@@ -108,13 +109,15 @@ class ResidualLikelihood(Method):
         )
 
 
-def _notes(likelihood: ShiftedLikelihood | AtomLikelihood, cloud: TemperedCloud) -> list[str]:
+def _notes(likelihood: ShiftedLikelihood | AtomLikelihood, cloud: TemperedCloud) -> list[PosteriorWarning]:
     notes = list(likelihood.notes)
     if likelihood.effective < FEW:
-        notes.append(
+        text = (
             f"the posterior rests on the equivalent of {likelihood.effective:.0f} simulations close to the "
             "observation; run more, in several rounds."
         )
+        notes.append(FewSimulationsWarning(text, likelihood.effective, FEW))
     if not cloud.finished:
-        notes.append("the sampler ran out of time, so its draws are rough; raise time_limit.")
+        text = "the sampler ran out of time, so its draws are rough; raise time_limit."
+        notes.append(TimeLimitWarning(text, "sampling"))
     return notes

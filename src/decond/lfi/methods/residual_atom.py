@@ -4,6 +4,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood
 from decond.lfi.validity import EventProbability
 from decond.residuals.mean import GAIN
@@ -30,7 +31,7 @@ class AtomLikelihood:
 
     def __init__(self, phi: np.ndarray, equal: np.ndarray, at_edge: bool) -> None:
         self.effective, self.at_edge = float(equal.sum()), at_edge
-        self.notes: list[str] = []
+        self.notes: list[PosteriorWarning] = []
         self._phi, self._equal = phi, equal
         self._event = EventProbability(phi, equal)
 

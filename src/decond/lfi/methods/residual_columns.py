@@ -9,14 +9,14 @@ from decond.residuals.ridge import KernelFits
 __all__ = ["Columns"]
 
 WIDEST = 10.0
-"""Standardised values beyond this are pulled in by a logarithm, so that one wild simulation bends nothing."""
+"""Standardized values beyond this are pulled in by a logarithm, so that one wild simulation bends nothing."""
 
 FEW_VALUES = 5
 """A column with fewer distinct values keeps its scale."""
 
 
 class Columns:
-    """Maps rows of data to standardised columns; each may be transformed first.
+    """Maps rows of data to standardized columns; each may be transformed first.
 
     `shape` holds a power for each column: 1 as it is, ½ the square root of x + c, 0 its logarithm; c is zero for
     positive columns and 0.4 of the smallest positive value where there are zeros (counts: x + 0.4).
@@ -54,7 +54,7 @@ class Columns:
         return cls(x, np.array(powers)[best])
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """Return standardised, transformed rows."""
+        """Return standardized, transformed rows."""
         z = self._standard.apply(self._bent(x))
         size = np.maximum(np.abs(z), WIDEST)
         return np.where(np.abs(z) > WIDEST, np.sign(z) * WIDEST * (1.0 + np.log(size / WIDEST)), z)

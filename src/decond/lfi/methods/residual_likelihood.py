@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from decond.errors import ArgumentError
+from decond.lfi.exceptions import DeterministicSimulatorWarning, DiscreteSummaryWarning, PosteriorWarning
 from decond.lfi.methods.residual_columns import Columns
 from decond.residuals.ridge import KernelFits
 from decond.residuals.shifted import EXACT, ShiftedResiduals
@@ -95,7 +97,9 @@ class _EvenColumns(NamedTuple):
 def _even_columns(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> _EvenColumns:
     varying = np.ptp(x, axis=0) > 0.0
     if not varying.any():
-        raise ValueError("all simulations gave the same data, so nothing can be learned; check the simulator.")
+        raise ArgumentError(
+            "sims", "all simulations gave the same data, so nothing can be learned; check the simulator."
+        )
     x, observed = x[:, varying], observed[:, varying]
     plain = Columns(x)
     weights = closeness(phi, plain.apply(x), plain.apply(observed), rng)
@@ -122,8 +126,8 @@ def _even_columns(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.
     )
 
 
-def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenColumns) -> list[str]:
-    """Return a note if columns in which the observation is an often repeated edge tell much of the parameters."""
+def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenColumns) -> list[PosteriorWarning]:
+    """Return a warning if columns in which the observation is an often repeated edge tell much of the parameters."""
     if not even.at_edge.any():
         return []
     others = 0.0 if even.at_edge.all() else fitted.information(weights, ~even.at_edge)
@@ -132,10 +136,11 @@ def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenCol
     numbers = even.numbers[even.at_edge] + 1
     listed = ", ".join(str(number) for number in numbers)
     named = f"summary {listed} takes" if len(numbers) == 1 else f"summaries {listed} take"
-    return [
+    text = (
         f"{named} few values and the observation sits at the edge; the likelihood there is approximate: compare with "
         "method='dme' or 'rejection', or give summaries that vary."
-    ]
+    )
+    return [DiscreteSummaryWarning(text, [int(number) - 1 for number in numbers])]
 
 
 class ShiftedLikelihood:
@@ -202,15 +207,16 @@ class ShiftedLikelihood:
         return float(np.average(own - average, weights=weights[judged]))
 
 
-def _exact_notes(exact: np.ndarray) -> list[str]:
+def _exact_notes(exact: np.ndarray) -> list[PosteriorWarning]:
     if not exact.any():
         return []
     which = "the data are" if exact.all() else f"{exact.sum()} of {len(exact)} summaries in use are"
-    return [
+    text = (
         f"the simulator looks deterministic: {which} an exact function of the parameters, as far as regression can "
         f"tell. The posterior is narrower than can be sampled; noise of {EXACT:g} of the data's spread was put in. "
         "Use a solver of equations, or add the noise of the measurement to the simulator."
-    ]
+    )
+    return [DeterministicSimulatorWarning(text, int(exact.sum()), len(exact))]
 
 
 def closeness(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -2,13 +2,16 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from decond.checks import as_count, as_number
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.draws import BLOCK
+from decond.lfi.exceptions import FailedSimulationsWarning, PosteriorWarning, TimeLimitWarning
 from decond.lfi.execution import LimitedCaller, Result, Simulator, call, in_order
 from decond.lfi.simulations import Simulations
 from decond.lfi.work import packed
@@ -134,17 +137,20 @@ class BoundedSimulator:
         theta, x = (np.concatenate(parts) for parts in zip(*self._made, strict=True))
         return pilot + Simulations(theta, x, reasons=self._reasons, names=pilot.names)
 
-    def notes(self) -> list[str]:
-        """Return sentences on failures and on time, where there is something to say."""
-        notes = []
+    def notes(self) -> list[PosteriorWarning]:
+        """Return warnings of failures and of time that ran out."""
+        notes: list[PosteriorWarning] = []
         if self.n_failed:
             reason = f", for example: {self.first_reason}" if self.first_reason else ""
-            notes.append(f"{self.n_failed} of the {self.n_run} simulations run by this method failed{reason}.")
+            text = f"{self.n_failed} of the {self.n_run} simulations run by this method failed{reason}."
+            reasons = Counter(reason for reason in self._reasons if reason)
+            notes.append(FailedSimulationsWarning(text, self.n_failed, self.n_run, reasons))
         if self.out_of_time:
-            notes.append(
+            text = (
                 f"time ran out after {self.n_run} of {self._budget} simulations; the posterior rests on these. Raise "
                 "time_limit for a sharper one."
             )
+            notes.append(TimeLimitWarning(text, "simulation", self.n_run))
         return notes
 
     def _attempt(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -173,14 +179,16 @@ class BoundedSimulator:
 def check_budget(simulator: Any, n_simulations: Any, n_pilot: int, time_limit: Any) -> None:
     """Raise unless there is a simulator, and something left to simulate after the pilot."""
     if not callable(simulator):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "simulator",
             f"simulator is {simulator!r}; this method runs the simulator itself. Give the function that made the "
-            "simulations, for example simulator=my_simulator."
+            "simulations, for example simulator=my_simulator.",
         )
     if as_count(n_simulations, "n_simulations") <= n_pilot:
-        raise ValueError(
+        raise ArgumentError(
+            "n_simulations",
             f"n_simulations is {n_simulations}, all simulations counted, but {n_pilot} pilot simulations are given "
-            "already; ask for more, or give a smaller pilot."
+            "already; ask for more, or give a smaller pilot.",
         )
     as_number(time_limit, "time_limit", minimum=0.0)
 
@@ -191,9 +199,10 @@ def check_rounds(rounds: Any) -> None:
     >>> check_rounds(-1)
     Traceback (most recent call last):
         ...
-    ValueError: rounds is -1; give a whole number of rounds, or 0 to use only the simulations given to fit.
+    decond.errors.ArgumentError: rounds is -1; give a whole number of rounds, or 0 to use only the simulations...
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 0:
-        raise ValueError(
-            f"rounds is {rounds!r}; give a whole number of rounds, or 0 to use only the simulations given to fit."
+        raise ArgumentError(
+            "rounds",
+            f"rounds is {rounds!r}; give a whole number of rounds, or 0 to use only the simulations given to fit.",
         )

@@ -8,7 +8,7 @@ __all__ = ["network_inputs"]
 
 
 def network_inputs(scale: Standardizer, rows: np.ndarray) -> np.ndarray:
-    """Return standardised rows, far values drawn in as by a logarithm: none bends much, and none is lost.
+    """Return standardized rows, far values drawn in as by a logarithm: none bends much, and none is lost.
 
     >>> scale = Standardizer(np.array([[-1.0], [0.0], [1.0]]))
     >>> near, far, farther = network_inputs(scale, np.array([[0.1], [1e3], [1e6]]))[:, 0]

@@ -161,7 +161,7 @@ def fit_mixture(
 ) -> ConditionalMixture:
     """Return the network trained on working coordinates (n, d) and data (n, s).
 
-    Data are standardised, far values drawn in, and the working coordinates have mean zero and covariance one while
+    Data are standardized, far values drawn in, and the working coordinates have mean zero and covariance one while
     the network learns.
 
     >>> rng = np.random.default_rng(0)

@@ -88,7 +88,7 @@ class BoxedGaussian:
 
 
 def fit_gaussian(log_density: LogDensity, start: BoxedGaussian, seed: int) -> BoxedGaussian:
-    """Return the boxed Gaussian q that maximises E_q[log p − log q], from any start.
+    """Return the boxed Gaussian q that maximizes E_q[log p − log q], from any start.
 
     At the optimum, log q is the regression of log p on 1, φ and φφᵀ under q itself (Salimans & Knowles 2013). Each
     step fits this quadratic at draws of the current q and goes half the way to it. It needs no gradients, and it
@@ -114,7 +114,7 @@ def fit_gaussian(log_density: LogDensity, start: BoxedGaussian, seed: int) -> Bo
 
 
 def lower_bound(log_density: LogDensity, q: BoxedGaussian, seed: int) -> float:
-    """Return E_q[log p − log q], which `fit_gaussian` maximises; a bound on the log evidence.
+    """Return E_q[log p − log q], which `fit_gaussian` maximizes; a bound on the log evidence.
 
     >>> normal = BoxedGaussian(np.zeros(1), np.eye(1), np.full(1, -np.inf), np.full(1, np.inf))
     >>> round(lower_bound(stats.norm(0.0, 1.0).logpdf, normal, seed=0), 3) + 0.0  # the evidence is 1
@@ -157,7 +157,7 @@ def _quadratic(z: np.ndarray, values: np.ndarray, weights: np.ndarray) -> tuple[
 
 
 def _stepped(current: BoxedGaussian, z: np.ndarray, weights: np.ndarray, values: np.ndarray) -> BoxedGaussian:
-    """Return the Gaussian part of the way to the quadratic of values at its draws, in standardised coordinates z.
+    """Return the Gaussian part of the way to the quadratic of values at its draws, in standardized coordinates z.
 
     Bounds on its width leave the slope of log q amid the draws as it is: where q leans on a bound, that slope counts.
     """
