@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks import (
     calibration,
     cold_start,
+    conditional,
     dual_embedding,
     evidence,
     exponential_gamma,
@@ -43,6 +44,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "mean_embedding": mean_embedding.run,
     "two_samples": two_samples.run,
     "dual_embedding": dual_embedding.run,
+    "conditional": conditional.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
     "evidence": evidence.plot,

@@ -474,3 +474,33 @@ def sparse_log_evidence(K: Array, L_tilde: Array, z: Array, sigma: float) -> flo
     quadratic = (z @ z - z @ A.T @ inv(inner) @ K @ A @ z) / sigma**2
     log_determinant = (m - n) * np.log(sigma**2) + np.linalg.slogdet(inner)[1]
     return float(-0.5 * (quadratic + log_determinant + m * np.log(2.0 * np.pi)))
+
+
+# Section 7: the marginal likelihood of a conditional mean embedding
+
+
+def cmo_log_evidence(L: Array, F: Array, lam: float) -> float:
+    """sum_t log N(f_t; 0, L + n lambda I), f_t the columns of F (Theorem 5.3, M = I and Sigma = n lambda I)."""
+    n = len(L)
+    return sum(log_normal(f, np.zeros(n), L + n * lam * np.eye(n)) for f in F.T)
+
+
+def cmo_log_evidence_of_features(L: Array, K: Array, rank: int, lam: float) -> float:
+    """-1/2 tr[(L + n lambda I)^-1 K] - rank/2 log|2 pi (L + n lambda I)|: the same for features of x."""
+    n = len(L)
+    covariance = L + n * lam * np.eye(n)
+    log_determinant = np.linalg.slogdet(2.0 * np.pi * covariance)[1]
+    return float(-0.5 * np.trace(inv(covariance) @ K) - 0.5 * rank * log_determinant)
+
+
+# Appendix B and Table F.1: joint and evidence operators
+
+
+def dmo_joint(Phi: Array, Psi: Array, Psi_tilde: Array, lam: float) -> Array:
+    """C_{X|Y} C_YY with C_YY from the prior points (equation B.5)."""
+    return empirical_cmo(Phi, Psi, lam) @ covariance(Psi_tilde)
+
+
+def dmo_evidence(Phi: Array, Psi: Array, Psi_tilde: Array, lam: float) -> Array:
+    """C_{X|Y} C_YY C_{X|Y}^T (equation B.6)."""
+    return dmo_joint(Phi, Psi, Psi_tilde, lam) @ empirical_cmo(Phi, Psi, lam).T

@@ -100,15 +100,39 @@ def test_table_f_1_operators_give_the_computational_form(sample, rule):
     np.testing.assert_allclose(points @ fitted.weights(sample.x_star), expected, rtol=1e-6)
 
 
-def test_appendix_f_symmetric_forms(sample):
-    """D^1/2 on both sides gives the same KBR(b)-I and KBR(b)-II where D is positive."""
+@pytest.mark.parametrize("regularizer", ["I", "II"])
+def test_appendix_f_symmetric_forms(sample, regularizer):
+    """D^1/2 on both sides gives the same KBR(b) where D is positive, and is what is factored there."""
     A = sample.A(LAMBDA)
     assert A.sum(1).min() > 0.0
-    symmetric = {"I": oracles.kbr_b_I_symmetric, "II": oracles.kbr_b_II_symmetric}
-    for regularizer, oracle in symmetric.items():
-        expected = oracle(sample.K, A, sample.k_star, EPSILON)
-        weights = fit_rule(sample, "b", regularizer).weights(sample.x_star)
-        np.testing.assert_allclose(weights, expected, rtol=1e-8, atol=1e-12)
+    rule = fit_rule(sample, "b", regularizer)
+    assert rule.evidence_factor_ is not None
+    weights = rule.weights(sample.x_star)
+    general = {"I": oracles.kbr_b_I, "II": oracles.kbr_b_II}[regularizer]
+    symmetric = {"I": oracles.kbr_b_I_symmetric, "II": oracles.kbr_b_II_symmetric}[regularizer]
+    for oracle in (general, symmetric):
+        np.testing.assert_allclose(weights, oracle(sample.K, A, sample.k_star, EPSILON), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("regularizer", ["I", "II"])
+def test_appendix_f_symmetric_forms_with_zeros_of_the_density_ratio(sample, regularizer):
+    """Woodbury's identity needs no inverse of D: an entry may be zero."""
+    rule = fit_rule(sample, "b", regularizer)
+    A = sample.A(LAMBDA)
+    A[2] = 0.0
+    rule.ratio_ = A.sum(1)
+    rule.evidence_factor_ = rule._symmetric_factor()
+    assert rule.evidence_factor_ is not None
+    general = {"I": oracles.kbr_b_I, "II": oracles.kbr_b_II}[regularizer]
+    expected = general(sample.K, A, sample.k_star, EPSILON)
+    np.testing.assert_allclose(rule.weights(sample.x_star), expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [("b", "I"), ("b", "II"), ("a", "I"), ("a", "II")], ids="-".join)
+def test_appendix_f_symmetric_forms_are_left_where_the_root_is_not_real(sample, rule, uneven):
+    """KBR(a) has none; KBR(b) has none where the density ratio has negative entries."""
+    assert fit_rule(sample, *rule, y_prior=uneven).evidence_factor_ is None
+    assert (fit_rule(sample, *rule).evidence_factor_ is None) == (rule[0] == "a")
 
 
 def test_importance_weights_change_nothing_where_the_density_ratio_is_positive(sample):

@@ -4,11 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from decond.checks import as_number, as_row, check_same_length, frozen
+from decond.checks import as_number, as_row, as_targets, as_weights, check_same_length, frozen
+from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
+from decond.linalg import LowRankPlusNoise, gaussian_log_density, pivoted_cholesky
 from decond.notebook import card, definitions
 from decond.smoother import Smoother
 
@@ -82,6 +84,122 @@ class ConditionalMeanOperator(Operator):
         row = as_row(y_query_row, "y_query_row", labels=self.kernel_y.accepts_labels)
         weights = self.weights(row)[:, 0]
         return MeanEmbedding(self.kernel_x, self.x_, weights)
+
+    def covariance(self, y_query: Any, weights: Any = None) -> CovarianceOperator:
+        """Return Ĉ_XX|Y μ_Y = Φ diag(A w) Φᵀ, the second-order embedding of X, for μ_Y = Σ_j w_j ℓ(y_j, ·).
+
+        The third-order operator Ĉ_XX|Y of the kernel Bayes' rules (section 7 and Table F.1 of the paper). One row y
+        gives E[k(X, ·) ⊗ k(X, ·) | Y = y]; draws of a prior of Y give the evidence operator Ĉ_XX|Y μ̃_Y.
+
+        Parameters
+        ----------
+        y_query : array_like of shape (m, d_y)
+            Points of Y.
+        weights : array_like of shape (m,), optional
+            Their weights w, by default 1/m.
+
+        Returns
+        -------
+        CovarianceOperator
+            On x, with weights A w on its diagonal, A = (L + nλI)⁻¹ ℓ(y_query).
+
+        Examples
+        --------
+        >>> from decond.kernels import RBF
+        >>> y = np.linspace(0, 6, 50)
+        >>> x = np.sin(y)
+        >>> cmo = ConditionalMeanOperator(RBF(), RBF(), regularization=1e-6).fit(x, y)
+        >>> round(cmo.covariance([1.0]).expectation(x, x), 3)  # E[X² | Y = 1] = sin(1)²
+        0.708
+        """
+        averaged = self._averaged_weights(y_query, weights)
+        return CovarianceOperator(self.kernel_x, self.x_, averaged)
+
+    def cross_covariance(self, y_query: Any, weights: Any = None) -> CrossCovarianceOperator:
+        """Return Ĉ_XY|Y μ_Y = Φ diag(A w) Ψᵀ, the embedding of (X, Y), for μ_Y = Σ_j w_j ℓ(y_j, ·).
+
+        The third-order operator Ĉ_XY|Y of KBR(b) (section 7 and Table F.1 of the paper). One row y gives
+        E[k(X, ·) ⊗ ℓ(Y, ·) | Y = y]; draws of a prior of Y give the joint operator Ĉ_XY|Y μ̃_Y.
+
+        Parameters
+        ----------
+        y_query : array_like of shape (m, d_y)
+            Points of Y.
+        weights : array_like of shape (m,), optional
+            Their weights w, by default 1/m.
+
+        Returns
+        -------
+        CrossCovarianceOperator
+            On the pairs (x, y), with weights A w, A = (L + nλI)⁻¹ ℓ(y_query).
+
+        Examples
+        --------
+        >>> from decond.kernels import RBF
+        >>> y = np.linspace(0, 6, 50)
+        >>> cmo = ConditionalMeanOperator(RBF(), RBF(), regularization=1e-6).fit(np.sin(y), y)
+        >>> round(cmo.cross_covariance([2.0]).expectation(np.sin(y), y), 2)  # E[X Y | Y = 2] = 2 sin(2)
+        1.82
+        """
+        averaged = self._averaged_weights(y_query, weights)
+        return CrossCovarianceOperator(self.kernel_x, self.kernel_y, self.x_, self.y_, averaged)
+
+    def log_evidence(self, f_values: Any = None) -> float:
+        """Return Σ_t log N(f_t(x); 0, L + nλI): how probable functions of x are, as functions of y plus noise.
+
+        The marginal likelihood of Theorem 5.3 in the special case of Theorem 6.2, with M = I and Σ = nλI, as
+        section 7 of the paper suggests: the conditional mean is the posterior mean of this Gaussian process.
+        It depends on the amplitude of `kernel_y` and compares operators on the same targets.
+
+        Parameters
+        ----------
+        f_values : array_like of shape (n,) or (n, t), optional
+            Functions f_t at the pairs' x. By default they are coordinates of the features k(x_i, ·) in an
+            orthonormal basis of their span, so that the sum depends on x through K only:
+            -½ tr[(L + nλI)⁻¹K] - ½ r log|2π(L + nλI)|, with r coordinates. These are the functions whose conditional
+            means the operator is made of, and once the amplitude of `kernel_y` is chosen by the evidence as well,
+            r changes nothing but a common factor.
+
+        Returns
+        -------
+        float
+            The log evidence, summed over functions.
+
+        Examples
+        --------
+        >>> from decond.kernels import RBF
+        >>> y = np.linspace(0, 6, 50)
+        >>> narrow, good = (ConditionalMeanOperator(RBF(), RBF(l), 1e-4).fit(np.sin(y), y) for l in (0.1, 1.0))
+        >>> good.log_evidence() > narrow.log_evidence()
+        True
+        """
+        smoother = fitted(self, "smoother_")
+        targets = feature_coordinates(self.kernel_x, self.x_) if f_values is None else f_values
+        columns = as_targets(targets, "f_values", len(self.x_), "x")
+        if smoother.features is None:
+            return gaussian_log_density(smoother.factor, columns)
+        variance = self.kernel_y.variance * np.eye(smoother.rank)  # type: ignore[attr-defined]
+        evidence = LowRankPlusNoise(smoother.features.T, variance, smoother.ridge, "L + nλI")
+        return evidence.log_density(columns.reshape(len(columns), -1))
+
+    def _averaged_weights(self, y_query: Any, weights: Any) -> np.ndarray:
+        """Return A w (n,): the weights on x of the embedding Ĉ_X|Y μ_Y."""
+        transformation = self.weights(y_query)
+        return transformation @ as_weights(weights, "weights", transformation.shape[1], "y_query")
+
+
+def feature_coordinates(kernel: Kernel, x: np.ndarray, tolerance: float = 1e-8) -> np.ndarray:
+    """Return coordinates F (n, r) of the features k(x_i, ·) in an orthonormal basis of their span: F Fᵀ = K.
+
+    Coordinates are left out once they explain less than `tolerance` of any feature's squared norm.
+
+    >>> from decond.kernels import Linear
+    >>> feature_coordinates(Linear(), np.array([[1.0], [-2.0]]))
+    array([[-1.],
+           [ 2.]])
+    """
+    gram = kernel.gram(x, x)
+    return pivoted_cholesky(np.diagonal(gram), lambda i: gram[i], len(gram), tolerance)[1]
 
 
 def fitted(operator: Any, attribute: str) -> Any:

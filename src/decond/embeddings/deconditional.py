@@ -12,6 +12,7 @@ from decond.embeddings.conditional import (
     fitted,
     query_rows,
 )
+from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
 from decond.features.base import FeatureKernel, FeatureMap, as_kernel
@@ -95,6 +96,55 @@ class DeconditionalMeanOperator(Operator):
         row = as_row(x_query_row, "x_query_row", labels=self.kernel_x.accepts_labels)
         weights = self.weights(row)[:, 0]
         return MeanEmbedding(self.kernel_y, self.y_prior_, weights)
+
+    def joint_operator(self) -> CrossCovarianceOperator:
+        """Return the joint operator Ĉ_X|Y C̃_YY = (1/m) Φ A Ψ̃ᵀ, of weights A/m between x and the prior draws.
+
+        Equation B.5 and the rows DMO of Table F.1 of the paper. It embeds the joint distribution of the likelihood
+        and the prior.
+
+        Returns
+        -------
+        CrossCovarianceOperator
+            On x (n points) and `y_prior` (m points), with weights (n, m).
+
+        Examples
+        --------
+        >>> from decond.kernels import RBF
+        >>> y = np.linspace(0, 6, 50)
+        >>> dmo = DeconditionalMeanOperator(RBF(), RBF(), 1e-6).fit(np.sin(y), y, [1.0, 2.0])
+        >>> round(dmo.joint_operator().expectation(np.sin(y), [1.0, 2.0]), 3)  # E[X Y], Y = 1 or 2
+        1.33
+        """
+        A = self._transformation()
+        return CrossCovarianceOperator(self.kernel_x, self.kernel_y, self.x_, self.y_prior_, A / A.shape[1])
+
+    def evidence_operator(self) -> CovarianceOperator:
+        """Return the evidence operator Ĉ_X|Y C̃_YY Ĉ_X|Yᵀ = (1/m) Φ A Aᵀ Φᵀ, of weights AAᵀ/m on x.
+
+        Equation B.6 and the rows DMO of Table F.1 of the paper. It encodes the second moment of conditional means,
+        ⟨f, C′_XX f⟩ = E[E[f(X) | Y]²]; it is that of X itself only if X is a function of Y (Theorem 6.1).
+
+        Returns
+        -------
+        CovarianceOperator
+            On x, with weights (n, n).
+
+        Examples
+        --------
+        >>> from decond.kernels import RBF
+        >>> y = np.linspace(0, 6, 50)
+        >>> dmo = DeconditionalMeanOperator(RBF(), RBF(), 1e-6).fit(np.sin(y), y, [1.0, 2.0])
+        >>> round(dmo.evidence_operator().expectation(np.sin(y), np.sin(y)), 3)  # E[X²], Y = 1 or 2
+        0.767
+        """
+        A = self._transformation()
+        return CovarianceOperator(self.kernel_x, self.x_, multiply(A, A.T) / A.shape[1])
+
+    def _transformation(self) -> np.ndarray:
+        """Return A = (L + nλI)⁻¹ L̃ (n, m)."""
+        fitted(self, "form_")
+        return self.transformation_ if self.form_ == "task" else self.smoother_.weights(self.y_prior_)
 
     def _fit_task(self, transformation: np.ndarray, noise: float) -> None:
         """Factor AᵀKA + mεI, m x m (equation 4.4)."""

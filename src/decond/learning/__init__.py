@@ -1,6 +1,12 @@
 """Learning hyperparameters: variables of a model ↔ one vector, maximal log evidence, and what is left uncertain."""
 
-from decond.learning.conditional import ConditionalChoice, ConditionalGrid
+from decond.learning.conditional import (
+    ConditionalChoice,
+    ConditionalFit,
+    ConditionalGrid,
+    conditional_model,
+    learn_conditional,
+)
 from decond.learning.fit import BoundWarning, FitResult, maximize_evidence
 from decond.learning.laplace import HyperparameterSample, sample_hyperparameters
 from decond.learning.variables import Learnable, LogNormal, Model, Variable, select
@@ -8,6 +14,7 @@ from decond.learning.variables import Learnable, LogNormal, Model, Variable, sel
 __all__ = [
     "BoundWarning",
     "ConditionalChoice",
+    "ConditionalFit",
     "ConditionalGrid",
     "FitResult",
     "HyperparameterSample",
@@ -15,6 +22,8 @@ __all__ = [
     "LogNormal",
     "Model",
     "Variable",
+    "conditional_model",
+    "learn_conditional",
     "maximize_evidence",
     "sample_hyperparameters",
     "select",
