@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def _no_figures_left_open() -> Iterator[None]:
         pyplot.close("all")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say in one line that tests were skipped for want of a browser."""
     from browser import MISSING, path_of_browser
 

@@ -18,6 +18,7 @@ from benchmarks import (
     inference_speed,
     lotka_volterra,
     mean_embedding,
+    mutants,
     out_of_core,
     real_data,
     report,
@@ -45,6 +46,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "two_samples": two_samples.run,
     "dual_embedding": dual_embedding.run,
     "conditional": conditional.run,
+    "mutants": mutants.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
     "evidence": evidence.plot,

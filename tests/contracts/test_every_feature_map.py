@@ -1,8 +1,24 @@
 """What every feature map must satisfy."""
 
 import numpy as np
+import pytest
 
-from decond import ConditionalMeanOperator
+from decond import ConditionalMeanOperator, features, kernels
+
+STATIONARY = {
+    "rbf": kernels.RBF([0.5, 1.0, 2.0]),
+    "matern12": kernels.Matern12(0.8),
+    "matern32": kernels.Matern32(0.8),
+    "matern52": kernels.Matern52(0.8),
+    "rational quadratic": kernels.RationalQuadratic(0.8, alpha=0.6),
+    "periodic": kernels.Periodic(0.9, period=2.0),
+    "scaled": 0.5 * kernels.RBF(0.8),
+    "sum": 0.8 * kernels.RBF(0.5) + 0.2 * kernels.Matern12(3.0),
+    "product": kernels.RBF(0.8) * kernels.Matern32(1.1),
+    "power": kernels.RBF(1.5) ** 3,
+    "columns": kernels.RBF(0.8).on([0, 2]),
+}
+"""Kernels of a difference, of variance up to one."""
 
 
 def test_features_are_rows_of_floats(feature_map, points):
@@ -30,3 +46,20 @@ def test_operators_take_a_feature_map_for_a_kernel(feature_map, points):
     expected = np.linalg.solve(gram + len(points) * 0.1 * np.eye(len(points)), gram[:, :2])
     np.testing.assert_allclose(by_features.weights(points[:2]), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(by_features.expectation(x, points[:2]), x @ expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("orthogonal", [False, True])
+@pytest.mark.parametrize("kernel", STATIONARY.values(), ids=list(STATIONARY))
+def test_fourier_features_estimate_the_kernel(kernel, orthogonal, points):
+    """The mean of n cosines has a standard error below (2n)^-1/2: five of these for the largest of 81 errors."""
+    phi = features.RandomFourier(kernel, n_frequencies=20_000, seed=0, orthogonal=orthogonal)
+    np.testing.assert_allclose(phi.kernel()(points), kernel(points), atol=5.0 / np.sqrt(2.0 * 20_000))
+
+
+def test_nystrom_features_give_the_kernel_at_landmarks_and_the_projection_elsewhere(points):
+    kernel, landmarks = kernels.Matern32(0.8), points[:3]
+    phi = features.Nystrom(kernel, landmarks)
+    np.testing.assert_allclose(phi.kernel()(landmarks, points), kernel(landmarks, points), rtol=1e-8, atol=1e-9)
+    cross = kernel(landmarks, points)
+    expected = cross.T @ np.linalg.solve(kernel(landmarks), cross)
+    np.testing.assert_allclose(phi.kernel()(points), expected, rtol=1e-8, atol=1e-9)

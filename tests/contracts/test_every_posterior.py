@@ -1,6 +1,7 @@
 """What every posterior must satisfy: the forms agree, and all views belong to one Gaussian."""
 
 import numpy as np
+import oracle_kernels
 import oracles
 import pytest
 
@@ -10,14 +11,17 @@ from decond.regression import (
     Aggregated,
     Direct,
     FunctionPrior,
+    MixturePosterior,
     TaskTransformed,
     Transformed,
+    UnseenInput,
     WeightPrior,
     condition,
     log_evidence,
     log_evidence_and_gradient,
 )
 from decond.regression import posterior as posterior_module
+from decond.regression.unseen import shares_given
 
 RNG = np.random.default_rng(5)
 N, M = 12, 17
@@ -36,6 +40,7 @@ PRIORS = {
 }
 OBSERVATIONS = {
     "direct": Direct(X, noise=0.3),
+    "direct, repeated": Direct(X, noise=0.3, repeats=np.arange(1.0, N + 1.0)),
     "given, isotropic": Transformed(X, MATRIX, noise=0.5),
     "given, diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.2),
     "given, full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T + np.eye(M), noise=0.2),
@@ -69,13 +74,71 @@ def forms_of(prior, observation):
     return forms
 
 
+def given(covariance):
+    return lambda: (MATRIX, covariance)
+
+
+def mediated(full=True, tau=0.3, gram=lambda a, b: oracle_kernels.rbf(a, b, 0.8)):
+    """M and Sigma of Theorem 5.3 with noise 0.3, and a noise tau of the mediator."""
+    inverse = np.linalg.inv(gram(Y, Y) + tau**2 * np.eye(N))
+    cross = gram(Y, Y_TASK)
+    within = gram(Y_TASK, Y_TASK) - cross.T @ inverse @ cross if full else 0.0
+    return inverse @ cross, within + 0.3**2 * np.eye(M)
+
+
+def drawn_together(reliability):
+    A = oracles.averaging(GROUPS)
+    return A * reliability + np.outer(A.mean(1), 1.0 - reliability)
+
+
+def polynomial(a, b):
+    return 0.8 * oracle_kernels.polynomial(a, b, 2)
+
+
+DIAGONAL, FULL, ONE = np.diag(np.linspace(0.1, 0.9, M)), ROOT @ ROOT.T, np.eye(M)
+REPEATS = np.array([1, 2, 5, 1, 3])
+EXPECTED = {
+    "direct": lambda: (np.eye(N), 0.3**2 * np.eye(N)),
+    "direct, repeated": lambda: (np.eye(N), np.diag(0.3**2 / np.arange(1.0, N + 1.0))),
+    "given, isotropic": given(0.5**2 * ONE),
+    "given, diagonal": given(DIAGONAL + 0.2**2 * ONE),
+    "given, full": given(FULL + ONE + 0.2**2 * ONE),
+    "given, scaled number": given((1.7 * 0.3 + 0.2**2) * ONE),
+    "given, scaled diagonal": given(1.7 * DIAGONAL + 0.1**2 * ONE),
+    "given, scaled full": given(1.7 * FULL + 0.2**2 * ONE),
+    "given, sampled": lambda: (SHARES, DIAGONAL + 0.2**2 * ONE),
+    "given, sampled, both signs": lambda: (SIGNED, 0.4 * FULL + 0.2**2 * ONE),
+    "aggregated": lambda: (oracles.averaging(np.arange(N) % 5), oracles.aggregated_noise(np.arange(N) % 5, 0.2, 0.3)),
+    "aggregated, sampled": lambda: (
+        oracles.averaging(GROUPS, ROW_WEIGHTS),
+        oracles.aggregated_noise(GROUPS, 0.2, 0.3, ROW_WEIGHTS, REPEATS),
+    ),
+    "aggregated, reliability": lambda: (
+        drawn_together(np.linspace(0.5, 1.0, 5)),
+        oracles.aggregated_noise(GROUPS, 0.2, 0.3),
+    ),
+    "mediated, full": mediated,
+    "mediated, map": lambda: mediated(full=False),
+    "mediated, untied": lambda: mediated(tau=0.7),
+    "mediated by features": lambda: mediated(gram=polynomial),
+    "mediated by features, map": lambda: mediated(full=False, gram=polynomial),
+}
+"""M and Sigma of the observations as the paper writes them, without the noise of unseen x."""
+
+
+def covariance(prior, a, b):
+    """The prior covariance of f in plain NumPy."""
+    if isinstance(prior, WeightPrior):
+        return 0.6 * oracle_kernels.polynomial(a, b, 2)
+    return 1.3 * oracle_kernels.rbf(a, b, np.array([0.7, 1.1]))
+
+
 def transformation_and_noise(prior, observation):
-    """Return M and Σ in full, with the noise of unseen x from the oracle."""
-    linear = observation.linearize()
-    M_ = linear.transformation.toarray() if hasattr(linear.transformation, "toarray") else linear.transformation
-    noise = linear.noise_covariance
+    """Return M and Sigma in full, with the noise of unseen x, from oracles alone."""
+    [name] = [name for name, one in OBSERVATIONS.items() if one is observation]
+    M_, noise = EXPECTED[name]()
     if getattr(observation, "sampled", False):
-        K = prior.covariance(X)
+        K = covariance(prior, X, X)
         aggregated = isinstance(observation, Aggregated)
         noise = noise + (
             oracles.sampled_groups_noise(K, GROUPS, ROW_WEIGHTS) if aggregated else oracles.unseen_x_noise(K, M_)
@@ -101,12 +164,12 @@ def observation(request):
 def test_views_equal_the_textbook_gaussian(prior, observation):
     z = targets(observation)
     M_, noise = transformation_and_noise(prior, observation)
-    K, K_star = prior.covariance(X), prior.covariance(X, X_NEW)
+    K, K_star = covariance(prior, X, X), covariance(prior, X, X_NEW)
     S = M_.T @ K @ M_ + noise
     gain = K_star.T @ M_ @ np.linalg.inv(S)
     residual = z - prior.mean * M_.sum(axis=0)
     mean = prior.mean + gain @ residual
-    covariance = prior.covariance(X_NEW) - gain @ M_.T @ K_star
+    reduced = covariance(prior, X_NEW, X_NEW) - gain @ M_.T @ K_star
     log_evidence = -0.5 * (
         residual @ np.linalg.solve(S, residual) + np.linalg.slogdet(S)[1] + len(z) * np.log(2 * np.pi)
     )
@@ -114,9 +177,9 @@ def test_views_equal_the_textbook_gaussian(prior, observation):
         posterior = condition(prior, observation, z, form=form)
         assert posterior.form == form
         np.testing.assert_allclose(posterior.mean(X_NEW), mean, rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(posterior.covariance(X_NEW), covariance, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(posterior.variance(X_NEW), np.diag(covariance), rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(posterior.std(X_NEW) ** 2, np.diag(covariance), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(posterior.covariance(X_NEW), reduced, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(posterior.variance(X_NEW), np.diag(reduced), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(posterior.std(X_NEW) ** 2, np.diag(reduced), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(posterior.log_evidence, log_evidence, rtol=1e-10)
 
 
@@ -139,7 +202,7 @@ def test_rows_in_blocks_are_the_same_rows_and_moments_are_mean_and_variance(prio
 def test_leave_one_out_equals_leaving_one_out(prior, observation):
     z = targets(observation)
     M_, noise = transformation_and_noise(prior, observation)
-    S = M_.T @ prior.covariance(X) @ M_ + noise
+    S = M_.T @ covariance(prior, X, X) @ M_ + noise
     center = prior.mean * M_.sum(axis=0)
     means, variances = [], []
     for j in range(len(z)):
@@ -219,3 +282,98 @@ def test_prediction_does_not_change_the_posterior(prior, observation):
     posterior.covariance(X_NEW), posterior.sample(X_NEW, 3, seed=0), posterior.leave_one_out()
     np.testing.assert_array_equal(posterior.mean(X_NEW), before[0])
     assert posterior.log_evidence == before[1]
+
+
+# ---- mixtures and unseen x -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("centers", [None, [1.0, 0.0]])
+def test_mixture_has_the_moments_of_its_parts_and_their_spread(centers):
+    z, weights = targets(OBSERVATIONS["direct"]), np.array([0.3, 0.7])
+    parts = [condition(prior, OBSERVATIONS["direct"], z) for prior in PRIORS.values()]
+    mixed = MixturePosterior(parts, weights, centers)
+    means, covariances = [part.mean(X_NEW) for part in parts], [part.covariance(X_NEW) for part in parts]
+    center = (weights if centers is None else np.array(centers)) @ means
+    expected = oracles.mixture(means, covariances, weights, center)
+    np.testing.assert_allclose(mixed.mean(X_NEW), center, rtol=1e-12)
+    np.testing.assert_allclose(mixed.covariance(X_NEW), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(mixed.variance(X_NEW), np.diag(expected), rtol=1e-10)
+    left = [part.leave_one_out() for part in parts]
+    means, spreads = [mean for mean, _ in left], [np.diag(variance) for _, variance in left]
+    center = weights @ means
+    np.testing.assert_allclose(mixed.leave_one_out()[0], center, rtol=1e-12)
+    variances = np.diag(oracles.mixture(means, spreads, weights, center))
+    np.testing.assert_allclose(mixed.leave_one_out()[1], variances, rtol=1e-10)
+
+
+WEIGHTS = np.random.default_rng(10).dirichlet(np.ones(N), M).T
+PLACES = np.random.default_rng(11).dirichlet(np.full(N, 0.2), M).T
+
+
+def unseen(shares):
+    return UnseenInput(X, weights=WEIGHTS, shares=shares, noise=0.4)
+
+
+def field(prior, z, shares):
+    """q(f) at the rows of x: the Gaussian with precision K^-1 + R / sigma^2 and the matching mean, less the mean."""
+    K = covariance(prior, X, X) + 1e-9 * np.eye(N)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(shares.sum(1)) / 0.4**2)
+    return K, V @ (shares @ (z - prior.mean)) / 0.4**2, V
+
+
+def test_unseen_input_bound_is_that_of_variational_inference():
+    """E_q[log p(z | f, x)] + E_q[log w / r] - KL(q(f) | p(f)), with explicit inverses."""
+    prior, observation = PRIORS["kernel"], unseen(PLACES)
+    z = targets(observation)
+    K, mean, V = field(prior, z, PLACES)
+    squares = (z - prior.mean - mean[:, None]) ** 2 + np.diag(V)[:, None]
+    likelihood = -0.5 * (squares / 0.4**2 + np.log(2.0 * np.pi * 0.4**2))
+    divergence = 0.5 * (
+        np.trace(np.linalg.solve(K, V)) + mean @ np.linalg.solve(K, mean) - N
+        + np.linalg.slogdet(K)[1] - np.linalg.slogdet(V)[1]
+    )  # fmt: skip
+    expected = (PLACES * (likelihood + np.log(WEIGHTS) - np.log(PLACES))).sum() - divergence
+    posterior = condition(prior, observation, z)
+    assert posterior.log_evidence == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(posterior.mean(X), prior.mean + mean, rtol=1e-5, atol=1e-6)
+
+
+def test_unseen_input_shares_are_those_that_raise_the_bound_most():
+    """r_ij is proportional to w_ij exp(E_q log N(z_j; f(x_i), sigma^2)), and the bound there is not less."""
+    prior, observation = PRIORS["kernel"], unseen(PLACES)
+    z = targets(observation)
+    _, mean, V = field(prior, z, PLACES)
+    logs = np.log(WEIGHTS) - ((z - prior.mean - mean[:, None]) ** 2 + np.diag(V)[:, None]) / (2.0 * 0.4**2)
+    expected = np.exp(logs) / np.exp(logs).sum(0)
+    found = shares_given(np.log(WEIGHTS), z - prior.mean, mean, np.diag(V), 0.4)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    bounds = [condition(prior, unseen(shares), z).log_evidence for shares in (PLACES, found)]
+    assert bounds[1] > bounds[0]
+
+
+def test_unseen_input_precision_is_what_uncertain_places_leave():
+    """J = diag sum_j r_ij (1 - d_ij^2 / sigma^2) / sigma^2 + G G^T (Louis 1982), where that is positive definite."""
+    prior, observation = PRIORS["kernel"], unseen(WEIGHTS)
+    z = 0.1 * targets(observation) + prior.mean
+    K, mean, _ = field(prior, z, WEIGHTS)
+    distance = z - prior.mean - mean[:, None]
+    G = WEIGHTS * distance / 0.4**2
+    J = np.diag((WEIGHTS * (1.0 - distance**2 / 0.4**2)).sum(1) / 0.4**2) + G @ G.T
+    assert np.linalg.eigvalsh(J).min() > 0.1
+    expected = np.linalg.inv(np.linalg.inv(K) + J)
+    np.testing.assert_allclose(condition(prior, observation, z).covariance(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_unseen_input_at_known_places_is_direct_regression():
+    """One row for each target: the model of Direct, with the log probability of these rows added to its evidence."""
+    prior, rows = PRIORS["kernel"], np.arange(M) % N
+    places = np.eye(N)[:, rows]
+    z = targets(unseen(places))
+    posterior, direct = condition(prior, unseen(places), z), condition(prior, Direct(X[rows], noise=0.4), z)
+    np.testing.assert_allclose(posterior.mean(X_NEW), direct.mean(X_NEW), rtol=1e-6)
+    np.testing.assert_allclose(posterior.covariance(X_NEW), direct.covariance(X_NEW), rtol=1e-6, atol=1e-8)
+    probability = np.log(WEIGHTS[rows, np.arange(M)]).sum()
+    assert posterior.log_evidence == pytest.approx(direct.log_evidence + probability, rel=1e-8)
+    exact = condition(prior, UnseenInput(X, weights=places, shares=places, noise=0.4), z).leave_one_out()
+    for one, other in zip(exact, direct.leave_one_out(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)

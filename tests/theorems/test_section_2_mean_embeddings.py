@@ -61,6 +61,19 @@ def test_section_2_evaluation_is_an_inner_product_with_the_canonical_feature(sam
     assert point.inner(mu) == pytest.approx(mu(sample.x_star[:1])[0], rel=1e-12)
 
 
+def test_section_2_norm_and_distance_of_embeddings(sample):
+    """|mu|^2 = w^T K w, the maximum mean discrepancy |mu - nu|, and weights that are scaled to sum to one."""
+    v = np.array([0.3, -1.0, 2.0, 0.5, -0.7])
+    mu = MeanEmbedding(sample.kernel_x, sample.x)
+    nu = MeanEmbedding(sample.kernel_x, sample.x_star, v)
+    w, K_star = np.full(sample.n, 1.0 / sample.n), sample.k(sample.x_star, sample.x_star)
+    assert nu.norm() == pytest.approx(np.sqrt(v @ K_star @ v), rel=1e-12)
+    squared = w @ sample.K @ w - 2.0 * w @ sample.k_star @ v + v @ K_star @ v
+    assert mu.mmd(nu) == pytest.approx(np.sqrt(squared), rel=1e-12)
+    assert mu.mmd(mu) == pytest.approx(0.0, abs=1e-7)
+    np.testing.assert_allclose(nu.normalized().weights, v / v.sum(), rtol=1e-14)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_section_2_covariance_operators(sample, weighted):
     weights = np.array([0.1, 0.3, -0.1, 0.2, 0.2, 0.1, 0.2]) if weighted else None

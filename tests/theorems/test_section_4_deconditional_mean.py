@@ -77,6 +77,20 @@ def test_definition_4_3_empirical_deconditional_mean_operator(sample, form):
     np.testing.assert_allclose(embedding(sample.y_star), psi(sample.y_star) @ expected[:, 0], rtol=1e-8)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_definition_4_3_kernels_of_scaled_features(sample, form):
+    """Kernels gamma^2 phi^T phi and beta^2 psi^T psi: the operator of features gamma phi and beta psi."""
+    phi, psi, gamma, beta = features.Polynomial(2), features.Polynomial(3), 0.7, 1.5
+    kernel_x, kernel_y = phi.kernel(variance=gamma**2), psi.kernel(variance=beta**2)
+    dmo = DeconditionalMeanOperator(kernel_x, kernel_y, LAMBDA, EPSILON, form=form).fit(
+        sample.x, sample.y, sample.y_tilde
+    )
+    Phi, Psi, Psi_tilde = gamma * phi(sample.x).T, beta * psi(sample.y).T, beta * psi(sample.y_tilde).T
+    operator = oracles.empirical_dmo(Phi, Psi, Psi_tilde, LAMBDA, EPSILON)
+    expected = operator @ (gamma * phi(sample.x_star).T)
+    np.testing.assert_allclose(Psi_tilde @ dmo.weights(sample.x_star), expected, rtol=1e-8)
+
+
 @pytest.mark.parametrize("form", ["auto", "task", "transformation"])
 def test_theorem_4_3_empirical_dmo_nonparametric_form(sample, form):
     """The m x m and the n x n form give the weights of the theorem."""

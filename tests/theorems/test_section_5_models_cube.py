@@ -114,14 +114,25 @@ def test_figure_1_kernelizing_edge(sample, observe):
 @pytest.mark.parametrize("is_linear", [True, False])
 @pytest.mark.parametrize("observe", OBSERVATIONS)
 def test_figure_1_bayesian_edge(sample, observe, is_linear):
-    """A point model is the posterior mean of its Bayesian one."""
-    prior = WeightPrior(PHI, variance=GAMMA**2) if is_linear else FunctionPrior(sample.kernel_x)
-    observation, _, _, z = observe(sample, True, is_linear)
-    np.testing.assert_allclose(
-        estimate(prior, observation, z).mean(sample.x_star),
-        condition(prior, observation, z).mean(sample.x_star),
-        rtol=1e-8,
-    )
+    """A point model minimizes a penalized sum of squares, and is the posterior mean of its Bayesian one."""
+    observation, M, Sigma, z = observe(sample, True, is_linear)
+    if is_linear:
+        prior, root, at = WeightPrior(PHI, variance=GAMMA**2), GAMMA * PHI(sample.x), GAMMA * PHI(sample.x_star)
+    else:
+        prior, root = FunctionPrior(sample.kernel_x), np.linalg.cholesky(sample.K)
+        at = np.linalg.solve(root, sample.k_star).T
+    expected = at @ ridge(root, M, Sigma, z)
+    for form in ("function", "weight") if is_linear else ("function",):
+        for model in (estimate(prior, observation, z, form=form), condition(prior, observation, z, form=form)):
+            np.testing.assert_allclose(model.mean(sample.x_star), expected, rtol=1e-7)
+
+
+def ridge(root, M, Sigma, z):
+    """Minimize |z - M^T root v|^2 in the metric Sigma^-1, plus |v|^2, as one least squares problem."""
+    whitened = np.linalg.inv(np.linalg.cholesky(Sigma))
+    rows = np.vstack([whitened @ M.T @ root, np.eye(root.shape[1])])
+    targets = np.concatenate([whitened @ z, np.zeros(root.shape[1])])
+    return np.linalg.lstsq(rows, targets, rcond=None)[0]
 
 
 def test_figure_1_transforming_edge(sample):

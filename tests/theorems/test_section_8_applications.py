@@ -111,6 +111,22 @@ def test_section_8_2_sparse_representation():
     np.testing.assert_allclose(posterior.covariance(grid), covariance, rtol=1e-9, atol=1e-11)
 
 
+def test_section_8_2_gradient_with_respect_to_inducing_points():
+    """x = y = u: the slope of the alternative evidence as all of u moves is the sum of those in x and in y."""
+    y_tilde, z, u = oracles.sparse_toy_data()
+
+    def oracle(u):
+        return oracles.sparse_log_evidence(oracle_kernels.rbf(u, u), oracle_kernels.rbf(u, y_tilde), z, 0.25)
+
+    kernel = kernels.RBF(1.0)
+    observation = TaskTransformed(u, u, y_tilde, kernel, noise=0.25, mediator="map")
+    value, gradient = log_evidence_and_gradient(FunctionPrior(kernel), observation, z, points=True)
+    assert value == pytest.approx(oracle(u), rel=1e-9)
+    steps = 1e-5 * np.eye(len(u))[:, :, None]
+    expected = [(oracle(u + step) - oracle(u - step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose((gradient["observation.x"] + gradient["observation.y"])[:, 0], expected, rtol=1e-5)
+
+
 def test_algorithm_8_1_posterior_embedding_at_the_query_points(sample):
     """Line 5: mu = L*^T A^T [K A A^T + m delta I]^-1 k(y)."""
     dmo = fit_algorithm(sample)

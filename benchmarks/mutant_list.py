@@ -1,0 +1,326 @@
+"""The mutants of `mutants`: edits after which the source contradicts the paper, or a rule of the library.
+
+Anchors (`before`) are short, occur exactly once in their file and hold no text of messages. A mutant goes out of this
+list only if it changes nothing that can be observed.
+"""
+
+from typing import NamedTuple
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+class Mutant(NamedTuple):
+    """One edit of a file below src/decond, and the tests that notice it, separated by spaces."""
+
+    file: str
+    before: str
+    after: str
+    tests: str
+
+
+THEOREMS, CONTRACTS = "tests/theorems/test_", "tests/contracts/test_"
+ALGEBRA = CONTRACTS + "linear_algebra.py"
+KERNELS = CONTRACTS + "every_kernel.py"
+FEATURES = CONTRACTS + "every_feature_map.py"
+POSTERIORS = CONTRACTS + "every_posterior.py"
+MEANS = THEOREMS + "section_2_mean_embeddings.py"
+CONDITIONAL = THEOREMS + "section_3_conditional_mean.py"
+DECONDITIONAL = THEOREMS + "section_4_deconditional_mean.py"
+LOSSES = THEOREMS + "section_5_chained_losses.py"
+CUBE = THEOREMS + "section_5_models_cube.py"
+TASKS = THEOREMS + "section_5_task_transformed.py"
+TABLE_C = THEOREMS + "appendix_c_transformed_regression.py"
+TABLE_E = THEOREMS + "appendix_e_encoded_expectations.py"
+TABLE_F = THEOREMS + "appendix_f_kernel_bayes_rules.py"
+OPERATORS = THEOREMS + "appendix_f_operators.py"
+APPLICATIONS = THEOREMS + "section_8_applications.py"
+SIMULATORS = THEOREMS + "section_8_lfi.py"
+
+
+def _of(file: str, tests: str, *edits: tuple[str, str] | tuple[str, str, str]) -> list[Mutant]:
+    """Return the mutants of one file; an edit may name its own tests."""
+    return [Mutant(file, edit[0], edit[1], edit[2] if len(edit) == 3 else tests) for edit in edits]
+
+
+LINALG = [
+    *_of(
+        "linalg/adjoints.py",
+        POSTERIORS,
+        ("-0.5, right_bar.T, solution.T", "0.5, right_bar.T, solution.T", TASKS),
+        ("factor.size * np.log(2.0 * np.pi)", "factor.size * np.log(np.pi)", TABLE_C),
+        ("return -0.5 * float((white", "return -1.0 * float((white", TABLE_C),
+        ("columns * (factor.log_determinant", "(factor.log_determinant"),
+        ("share = -0.5 * alpha.shape[1]", "share = -0.5"),
+        ("(-self._alpha).reshape", "self._alpha.reshape"),
+    ),
+    *_of(
+        "linalg/factors.py",
+        ALGEBRA,
+        ("return 2.0 * float(np.log(np.diagonal", "return float(np.log(np.diagonal"),
+        ("trans=int(not transposed)).reshape", "trans=int(transposed)).reshape"),
+        ("side=0, lower=0, trans_a=int(not transposed)", "side=0, lower=0, trans_a=int(transposed)"),
+        ("trans_a=int(transposed), overwrite_b=1", "trans_a=int(not transposed), overwrite_b=1"),
+        ("dgemm(-1.0, b[:, first]", "dgemm(1.0, b[:, first]"),
+        ("add_to_diagonal(shifted, relative * scale)", "add_to_diagonal(shifted, relative)"),
+        ("return norm * norm", "return norm"),
+        ("JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)", "JITTERS = (1e-14, 1e-12, 1e-10, 1e-2)"),
+    ),
+    *_of(
+        "linalg/low_rank.py",
+        ALGEBRA,
+        ("(self.size - self.core.size) * float", "self.size * float"),
+        ("(b - multiply(self.basis, inside)) / self.noise", "(b - multiply(self.basis, inside))"),
+        ("(outside**2).sum() / self.noise", "(outside**2).sum()", TASKS),
+        ("column / np.sqrt(remaining[pivot])", "column / remaining[pivot]"),
+    ),
+    *_of("linalg/products.py", ALGEBRA, ("blas.dsymm(scale, lower.T, left.T", "blas.dsymm(1.0, lower.T, left.T")),
+]
+
+KERNELS_AND_FEATURES = [
+    *_of(
+        "kernels/stationary.py",
+        MEANS,
+        ("exp_of_multiple(squared, -0.5)", "exp_of_multiple(squared, -1.0)"),
+        ('(b - origin) / lengthscale, "sqeuclidean"', '(b - origin) / lengthscale, "euclidean"'),
+        ("(a - origin) / lengthscale, (b", "(a - origin) / lengthscale**2, (b"),
+        ("r * r / 3.0", "r * r / 5.0"),
+        ("-1.5 * exp_of_multiple", "-3.0 * exp_of_multiple", KERNELS),
+        ("(-5.0 / 6.0) * (1.0 + r)", "(-5.0 / 6.0) * (1.0 - r)", KERNELS),
+        ("0.5 * squared / self.alpha", "squared / self.alpha"),
+        ("angle = 2.0 * math.pi", "angle = math.pi"),
+        ("len(chi)) / self.degrees)", "len(chi)))", FEATURES),
+        ("rng.gamma(self.alpha, 1.0 / self.alpha", "rng.gamma(self.alpha, self.alpha", FEATURES),
+        ("radii[:, None] / self.lengthscale", "radii[:, None] * self.lengthscale", FEATURES),
+    ),
+    *_of(
+        "kernels/composite.py",
+        FEATURES,
+        ("self.variance * inner.variance", "inner.variance"),
+        ("size=n, p=shares", "size=n, p=None"),
+        ("self.variance * self.kernel.diagonal(a)", "self.kernel.diagonal(a)", KERNELS),
+        ("operator.mul, (part.diagonal", "operator.add, (part.diagonal", KERNELS),
+    ),
+    *_of(
+        "kernels/nonstationary.py",
+        KERNELS,
+        ("return (self._scaled(a) ** 2).sum", "return self._scaled(a).sum"),
+        ("scaled_columns(self, b).T + self.offset) **", "scaled_columns(self, b).T - self.offset) **", MEANS),
+    ),
+    *_of(
+        "features/fourier.py",
+        FEATURES,
+        ("xp.sqrt(spectrum.variance / self.n_frequencies)", "xp.sqrt(spectrum.variance / 2 / self.n_frequencies)"),
+    ),
+    *_of("features/nystrom.py", FEATURES, ("return whiten(gram, cross", "return whiten(gram @ gram, cross")),
+    *_of(
+        "features/polynomial.py",
+        MEANS,
+        ("xp.sqrt(weight * self.offset ** exponents[0])", "(weight * self.offset ** exponents[0])"),
+    ),
+    *_of(
+        "features/base.py",
+        KERNELS,
+        ("self.variance * (self.features.transform(a) ** 2)", "(self.features.transform(a) ** 2)"),
+    ),
+]
+
+EMBEDDINGS = [
+    *_of(
+        "embeddings/mean.py",
+        MEANS,
+        ("np.concatenate([self.weights, -other.weights])", "np.concatenate([self.weights, other.weights])"),
+        ("self.weights / total", "self.weights"),
+        ("np.sqrt(max(self.inner(self), 0.0))", "max(self.inner(self), 0.0)"),
+    ),
+    *_of(
+        "embeddings/covariance.py",
+        MEANS,
+        ("(self.weights * values.T).T", "values"),
+        ("self.y, self.x, self.weights.T)", "self.y, self.x)"),
+        ("float(f @ self._weighted(g))", "float(f @ g)", TABLE_E),
+        ("self.x, self._weighted(g)", "self.x, g", TABLE_E),
+        ("self.weights @ values", "self.weights.T @ values", OPERATORS),
+    ),
+    *_of(
+        "embeddings/conditional.py",
+        CONDITIONAL,
+        ("len(y_rows) * self.regularization", "self.regularization"),
+    ),
+    *_of(
+        "embeddings/deconditional.py",
+        DECONDITIONAL,
+        ("len(self.y_prior_) * self.evidence_regularization", "self.evidence_regularization"),
+        ("len(self.y_prior_) * self.evidence_regularization", "len(self.x_) * self.evidence_regularization"),
+        ("self.kernel_y, self.regularization)", "self.kernel_y, self.evidence_regularization)"),
+        ("multiply(gram, transformation)", "transformation"),
+        ("self.smoother_.sandwich(self.kernel_x.gram(self.x_, self.x_))", "self.kernel_x.gram(self.x_, self.x_)"),
+        ("kernel.variance * np.eye", "np.eye"),
+        ("self._feature_kernel().variance * features", "features"),
+        ("solve_rows(self.smoother_.bridge(cross))", "solve_rows(cross)"),
+    ),
+    *_of(
+        "embeddings/bayes.py",
+        TABLE_F,
+        ("add_to_diagonal(matrix, m * self", "add_to_diagonal(matrix, self"),
+        ("add_to_diagonal(matrix, m**2 * self", "add_to_diagonal(matrix, m * self"),
+        ("add_to_diagonal(squared, m**2 * self", "add_to_diagonal(squared, m * self"),
+        ("add_to_diagonal(S, m * self", "add_to_diagonal(S, self"),
+        ("root, m = np.sqrt(self.ratio_)", "root, m = self.ratio_"),
+        (
+            "CovarianceOperator(self.kernel_x, self.x_, self.ratio_ / len(self.y_prior_))",
+            "CovarianceOperator(self.kernel_x, self.x_, self.ratio_)",
+            OPERATORS,
+        ),
+        ("self.gram_ * self.ratio_", "self.gram_ * self.ratio_[:, None]"),
+        ("np.maximum(ratio, 0.0)", "np.abs(ratio)"),
+        ("root = np.sqrt(self.ratio_)", "root = self.ratio_"),
+    ),
+    *_of(
+        "smoother.py",
+        CONDITIONAL,
+        ("add_to_diagonal(matrix, ridge)", "add_to_diagonal(matrix, ridge**2)"),
+        ("ridge / kernel.variance", "ridge", TASKS),
+        ("self.bridge(self.bridge(gram).T)", "self.bridge(gram)", DECONDITIONAL),
+    ),
+    *_of(
+        "herding.py",
+        APPLICATIONS,
+        ("-1.0 / self.count", "-1.0 / max(self.count - 1, 1)"),
+        ("np.add(total, row, out=total)", "np.copyto(total, row)"),
+    ),
+]
+
+OBSERVATIONS = [
+    *_of(
+        "regression/observations.py",
+        POSTERIORS,
+        ("noise = self.noise**2 if self.repeats", "noise = self.noise if self.repeats"),
+        ("else self.noise**2 / self.repeats", "else self.noise**2 * self.repeats"),
+        ('return {"noise": 2.0 * self.noise * _trace', 'return {"noise": self.noise * _trace'),
+        ("noise = self.scale * self.noise_covariance", "noise = 1.0 * self.noise_covariance"),
+        ("add_to_diagonal(noise, self.noise**2)", "add_to_diagonal(noise, self.noise)"),
+        ('"scale": float(scale_bar)', '"scale": 0.5 * float(scale_bar)'),
+        ("np.bincount(index, self.weights)[index]", "np.bincount(index)[index]"),
+        ("np.bincount(index, shares**2)", "np.bincount(index, shares)"),
+        ("(diagonal @ spread)", "diagonal.sum()"),
+        ("(averaging, 1.0 / spread,", "(averaging, np.bincount(index),"),
+        ("1.0 - reliability)", "reliability)"),
+        ("self.y, tau**2,", "self.y, self.noise**2,"),
+        ('gradient["noise"] += 2.0 * self.noise * ridge_bar', 'gradient["noise"] += 0.0', TASKS),
+        ('["mediator_noise"] = 2.0 *', '["mediator_noise"] = 1.0 *'),
+        ("within.a + within.b + across.a", "within.a + across.a", APPLICATIONS),
+    ),
+    *_of(
+        "regression/linearization.py",
+        POSTERIORS,
+        ("covariance -= transposed_times", "covariance += transposed_times", TASKS),
+        ("np.where(several, counts - 1.0, 1.0)", "np.where(several, counts, 1.0)"),
+        ("np.outer(~several, counts * own", "np.outer(~several, own"),
+        ("within_bar, -within_bar", "within_bar, within_bar"),
+        ("smoother.ridge * multiply(", "multiply(", TASKS),
+        ("gram_bar -= middle_bar", "gram_bar += middle_bar", TASKS),
+        ("smoother.kernel.gram(y_task, y_task)", "np.zeros((len(y_task), len(y_task)))", TASKS),
+    ),
+    *_of(
+        "regression/unseen.py",
+        POSTERIORS,
+        ("len(z) * np.log(2.0 * np.pi * noise**2)", "len(z) * np.log(2.0 * np.pi * noise)"),
+        ("bound -= rel_entr", "bound += rel_entr"),
+        ("shares.sum(axis=1) - (scores", "shares.sum(axis=1) + (scores"),
+        (" + variance[:, None]) / (2.0", ") / (2.0"),
+        ("- mean**2 + noise", "- mean**2"),
+    ),
+]
+
+REGRESSION = [
+    *_of(
+        "regression/conditioning.py",
+        TASKS,
+        ("inner -= linear.shared", "inner += linear.shared"),
+        ("linear.bridge(linear.bridge(gram).T)", "linear.bridge(gram)"),
+        ("linear.add_noise(evidence)", "pass", TABLE_C),
+        ("linear.sampling.variances(np.diagonal(gram), averaged)", "averaged", POSTERIORS),
+    ),
+    *_of(
+        "regression/evidence.py",
+        POSTERIORS,
+        ("times_symmetric(inner, G, 2.0)", "times_symmetric(inner, G, 1.0)"),
+        ("M_bar -= residual_bar @ mean", "M_bar += residual_bar @ mean"),
+        ("mean_bar = -(sums", "mean_bar = (sums"),
+        ("t * multiply(half.T, half)", "multiply(half.T, half)"),
+        ("(t / noise) * multiply(covariance, rows)", "t * multiply(covariance, rows)"),
+        ("rows_bar += np.outer", "rows_bar -= np.outer"),
+        ("(low_rank.size - core.size) / noise", "low_rank.size / noise"),
+        ("pulled.a + pulled.b", "pulled.a", APPLICATIONS),
+        ("residual = z - np.outer(sums, mean)", "residual = z - mean"),
+    ),
+    *_of(
+        "regression/posterior.py",
+        POSTERIORS,
+        ("alpha / diagonal[:, None]", "alpha"),
+        ("np.outer(ones, self._mean)", "self._mean"),
+        ("multiply(cross.T, self._weights) + self._mean", "multiply(cross.T, self._weights)"),
+        ("vectors * np.sqrt(np.maximum(values, 0.0))", "vectors * np.maximum(values, 0.0)"),
+        ("covariance.diagonal(x) - (explained", "covariance.diagonal(x) + (explained"),
+        ("covariance.gram(x, x) - multiply", "covariance.gram(x, x) + multiply", TABLE_C),
+        ("add_to_diagonal(precision, 1.0 / prior.variance)", "add_to_diagonal(precision, prior.variance)", TABLE_C),
+        ("linear.rows) / np.sqrt(linear.noise)", "linear.rows) / linear.noise"),
+        ("(self._weights**2).sum() / variance", "(self._weights**2).sum()", TABLE_C),
+        ("len(self._weights) * np.log(variance)", "np.log(variance)", TABLE_C),
+        ("m * np.log(self._linear.noise)", "np.log(self._linear.noise)"),
+        ("outside / low_rank.noise", "outside"),
+        ("np.sqrt(noise), outside / noise", "np.sqrt(noise), outside"),
+        ("factor.inverse_diagonal() - (unwhitened", "factor.inverse_diagonal() + (unwhitened"),
+    ),
+    *_of("regression/models.py", LOSSES, ("weights = prior.variance * (", "weights = (", CUBE)),
+    *_of(
+        "regression/mixture.py",
+        POSTERIORS,
+        ("weight * (within + (mean - center) ** 2)", "weight * within"),
+        ("weight * (within + step[:, None] * step[None, :])", "weight * within"),
+    ),
+    *_of(
+        "regression/baselines.py",
+        APPLICATIONS,
+        ("z_task).mean(y_pairs)", "z_task).mean(x_pairs)"),
+    ),
+]
+
+INFERENCE = [
+    *_of(
+        "lfi/methods/dme_learning.py",
+        SIMULATORS,
+        ("at = self._best_of_grid(start, reach) if wide", "at = np.log(start) if wide"),
+        ("[self.kernel_theta is None] * len", "[False] * len"),
+        ("self.kernel_x is None, reg", "False, reg"),
+        ("regularization is None]", "False]"),
+        ("+ n * regularizations", "+ regularizations"),
+        ("n * float(regularizations[0])", "float(regularizations[0])"),
+        ("len(self.phi) * ridge / len(self.draws)", "ridge"),
+        ("- 0.5 * self.dimension", "- self.dimension"),
+        ("np.log(2.0 * np.pi * widths**2)", "np.log(widths**2)"),
+        ("(self._squared - nearest) / widths[:, None] ** 2", "(self._squared - nearest) / widths[:, None]"),
+        ("kernel.gram(phi, draws).mean(axis=1)", "kernel.gram(phi, draws).sum(axis=1)"),
+    ),
+    *_of(
+        "lfi/methods/deconditioning.py",
+        SIMULATORS,
+        ("features.at_simulations.shape[1] * regularization", "regularization"),
+        ("self.spectrum + delta)", "self.spectrum + delta**2)"),
+        ("basis.unwhitening / ridge[:, None]", "basis.whitening / ridge[:, None]"),
+        ("multiply(at_draws * weights, at_draws.T)", "multiply(at_draws, at_draws.T)"),
+    ),
+    *_of(
+        "lfi/methods/dme.py",
+        SIMULATORS,
+        ("kernel_theta, ridge, delta)", "kernel_theta, delta, ridge)"),
+    ),
+    *_of(
+        "lfi/methods/herded.py",
+        SIMULATORS,
+        ("return log_evidence - float(", "return log_evidence + float("),
+        ("embedding.herding(candidates, kernel)", "embedding.normalized().herding(candidates, kernel)"),
+    ),
+]
+
+MUTANTS = [*LINALG, *KERNELS_AND_FEATURES, *EMBEDDINGS, *OBSERVATIONS, *REGRESSION, *INFERENCE]
