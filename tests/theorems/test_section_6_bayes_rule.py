@@ -101,3 +101,24 @@ def test_theorem_6_2_dmo_becomes_the_cmo_of_the_other_direction(sample, form):
         errors.append(np.abs(dmo.weights(sample.x_star) - limit).max())
     assert errors[2] < 1e-6
     np.testing.assert_allclose(errors[:2], np.array(errors[1:]) * 10.0, rtol=1e-2)
+
+
+def test_section_6_distinct_values_of_y_suffice(sample):
+    """For estimates: where all y differ, C'_XX tends to C_XX as lambda -> 0, though x is not a function of y."""
+    gaps = {}
+    for name, y in (("distinct", sample.y), ("repeated", np.round(sample.y))):
+        dmo = DeconditionalMeanOperator(sample.kernel_x, sample.kernel_y, SMALL, EPSILON).fit(sample.x, y, y)
+        evidence = dmo.evidence_operator()(sample.x_star, sample.x_star)
+        plain = oracles.covariance(sample.k(sample.x_star, sample.x))
+        gaps[name] = np.abs(evidence - plain).max()
+    assert gaps["distinct"] < 1e-4
+    assert gaps["repeated"] > 0.01
+
+
+def test_section_4_cost_is_that_of_the_smallest_matrix(sample):
+    """The form is chosen by size: m for few prior points, n for few pairs; O(n^3 + m^3) is never paid for both."""
+    few, many = sample.y[:3], np.tile(sample.y, (3, 1))
+    for prior, form, size in ((few, "task", 3), (many, "transformation", sample.n)):
+        dmo = DeconditionalMeanOperator(sample.kernel_x, sample.kernel_y).fit(sample.x, sample.y, prior)
+        factor = dmo.evidence_factor_ if form == "task" else dmo.evidence_.core
+        assert (dmo.form_, factor.size) == (form, size)
