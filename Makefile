@@ -36,9 +36,11 @@ test: $(STAMP)  ## run the tests and doctests, except slow ones, e.g. make test 
 test-slow: $(STAMP)  ## run the slow tests: pages of the documentation, a browser, clusters, killed processes
 	$(PYTEST) -m slow $(ARGS)
 
-test-all: test test-slow  ## run all tests
+test-all:  ## run all tests
+	$(MAKE) test
+	$(MAKE) test-slow
 
-test-lowest:  ## run `make test` with the lowest versions that pyproject.toml allows
+test-lowest:  ## run `make test` with the lowest versions that pyproject.toml allows (PYTHON=python3.11)
 	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
 browser:  ## find the Chromium that opens reports in the slow tests; on Debian install it if it is missing
@@ -67,7 +69,7 @@ docs: $(STAMP)  ## build the documentation into site/ (without network; a warnin
 
 clean:  ## remove .venv, caches, builds, site/ and decond-demo/
 	rm -rf .venv .venv-lowest .coverage .coverage.* htmlcov build dist site decond-demo
-	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .grimp_cache
+	rm -rf __pycache__ .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .grimp_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp is written last and holds the folder it was made in, and it is read by the environment's own
@@ -82,7 +84,7 @@ endif
 # Both names bind the build backend to the constraints too: which one pip heeds depends on its age.
 $(STAMP): export PIP_CONSTRAINT = $(CONSTRAINTS)
 $(STAMP): export PIP_BUILD_CONSTRAINT = $(CONSTRAINTS)
-$(STAMP): pyproject.toml $(CONSTRAINTS)
+$(STAMP): pyproject.toml src/decond/__init__.py $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		found=$$($(PYTHON) --version 2>/dev/null || echo 'not there'); \
 		echo "decond needs Python 3.11 or newer, but $(PYTHON) is $$found." >&2; \

@@ -17,7 +17,7 @@ def _no_figures_left_open() -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in one line that tests were skipped for want of a browser."""
+    """Print one line if there is no browser, without which tests of pages are skipped."""
     from browser import MISSING, path_of_browser
 
     if path_of_browser() is None:

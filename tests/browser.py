@@ -9,7 +9,7 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Where it may be; `tools/browser` looks for the same names."""
 
-MISSING = "no Chromium found: browser tests are skipped; `make browser` installs one"
+MISSING = "no Chromium found: browser tests are skipped; `make browser` says how to get one"
 
 FLAGS = (
     "--headless",

@@ -22,8 +22,8 @@ class ArgumentError(_AboutArgument, ValueError):
     """An argument has a value that cannot be used.
 
     Attributes:
-        argument: Its name, such as "z_task". A part of an argument is named as it is written in Python, such as
-            `observed['mean']`.
+        argument: Its name, such as "z_task". A part of an argument is described, such as `observed['mean']` or
+            "x of block 1"; how parts are described may change.
 
     >>> try:
     ...     raise ArgumentError("noise", "noise is -1.0; it must be > 0.")

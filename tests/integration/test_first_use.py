@@ -321,4 +321,4 @@ def test_help_speaks_of_columns_files_and_numbers_not_of_types(command):
     said = decond(command, "--help").stdout
     assert not re.search(r"<(int|str|path|float|list)", said), said
     if command == "reproduce":
-        assert "all|figure3" in said
+        assert "figure3" in said

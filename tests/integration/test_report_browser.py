@@ -199,7 +199,7 @@ def test_print_has_charts_and_a_legend_but_no_controls(opened, file):
     page.emulate_media(media="print")
     expect(page.locator(".chart svg").first).to_be_visible()
     expect(name).to_be_visible()
-    expect(page.locator("input").filter(visible=True)).to_have_count(0)
+    expect(page.locator("input:visible")).to_have_count(0)
     page.emulate_media(media="screen")
     off.click()
     page.emulate_media(media="print")

@@ -43,7 +43,7 @@ class BareLine(RegressorMixin, BaseEstimator):
 
 
 @pytest.fixture
-def labelled():
+def labeled():
     """Return twelve rows in four groups, and a noisy mean of each group."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(12, 1)), np.repeat(["a", "b", "c", "d"], 3)
@@ -58,10 +58,10 @@ def test_regression_compare_lives_with_the_estimators():
         _ = regression.compair
 
 
-def test_errors_against_the_truth_are_those_of_plain_numpy(labelled):
-    x = labelled[0][:, 0]
+def test_errors_against_the_truth_are_those_of_plain_numpy(labeled):
+    x = labeled[0][:, 0]
     found = regression.compare(
-        *labelled, {"right": Line(1.0, 0.1), "wrong": Line(3.0, 0.5), "bare": BareLine()}, truth=lambda x: x[:, 0]
+        *labeled, {"right": Line(1.0, 0.1), "wrong": Line(3.0, 0.5), "bare": BareLine()}, truth=lambda x: x[:, 0]
     )
     assert found.measure == ERROR
     assert found.frame.loc["wrong", ERROR] == pytest.approx(np.sqrt(np.mean((2.0 * x) ** 2)))
@@ -74,9 +74,9 @@ def test_errors_against_the_truth_are_those_of_plain_numpy(labelled):
     assert set(lines) == {"right", "wrong", "bare", "truth"}
 
 
-def test_held_out_targets_are_means_over_the_rows_of_their_label(labelled):
-    x, y, y_task, z = labelled
-    found = regression.compare(*labelled, {"line": Line(2.0), "bare": BareLine()}, folds=2)
+def test_held_out_targets_are_means_over_the_rows_of_their_label(labeled):
+    x, y, y_task, z = labeled
+    found = regression.compare(*labeled, {"line": Line(2.0), "bare": BareLine()}, folds=2)
     means = np.array([x[y == label, 0].mean() for label in y_task])
     assert found.frame.loc["line", HELD_OUT_ERROR] == pytest.approx(np.sqrt(np.mean((z - 2.0 * means) ** 2)))
     assert found.frame.loc["bare", HELD_OUT_ERROR] == pytest.approx(np.sqrt(np.mean((z - means) ** 2)))
@@ -84,9 +84,9 @@ def test_held_out_targets_are_means_over_the_rows_of_their_label(labelled):
     assert np.isnan(found.frame.loc["bare", HELD_OUT_INSIDE])
 
 
-def test_the_held_out_band_is_that_of_the_mean_and_the_scatter(labelled):
-    x, y, y_task, z = labelled
-    tables = estimators.comparison.Tables.checked(*labelled)
+def test_the_held_out_band_is_that_of_the_mean_and_the_scatter(labeled):
+    x, y, y_task, z = labeled
+    tables = estimators.comparison.Tables.checked(*labeled)
     held_out = HeldOut(tables.x_rows, *tables.mediators, z, folds=2)
     means = np.array([x[y == label, 0].mean() for label in y_task])
     inside = []
@@ -131,14 +131,14 @@ def test_truth_in_another_order_of_columns():
         regression.compare(x, *task, {"line": Line()}, truth=(x.rename(columns={"b": "c"}), x["a"]))
 
 
-def test_a_model_stays_where_only_held_out_rows_fail(labelled):
+def test_a_model_stays_where_only_held_out_rows_fail(labeled):
     class Shy(BareLine):
         def fit(self, x, y, y_task, z_task):
             if len(z_task) < 4:
                 raise ValueError("too few rows")
             return super().fit(x, y, y_task, z_task)
 
-    found = regression.compare(*labelled, {"shy": Shy(), "bare": BareLine()})
+    found = regression.compare(*labeled, {"shy": Shy(), "bare": BareLine()})
     assert "too few rows" in found.frame.loc["shy", "notes"]
     assert isinstance(found.errors["shy"], ValueError)
     assert np.isfinite(found.frame.loc["shy", "seconds"])
@@ -180,12 +180,12 @@ def test_estimators_of_decond_by_name():
     assert {getattr(estimators, name) for name, _ in MODELS.values()}  # every name is an estimator
 
 
-def test_a_model_that_fails_is_a_row_with_the_reason(labelled):
-    found = regression.compare(*labelled, {"many": "features", "line": Line()}, truth=lambda x: x[:, 0])
+def test_a_model_that_fails_is_a_row_with_the_reason(labeled):
+    found = regression.compare(*labeled, {"many": "features", "line": Line()}, truth=lambda x: x[:, 0])
     assert list(found.errors) == ["many"]
     assert list(found.found) == ["line"]
     with refused("models"):
-        regression.compare(*labelled, ["features"], truth=lambda x: x[:, 0])
+        regression.compare(*labeled, ["features"], truth=lambda x: x[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -202,13 +202,13 @@ def test_a_model_that_fails_is_a_row_with_the_reason(labelled):
         ({"seeds": [0.5]}, "seeds", ArgumentError),
     ],
 )
-def test_wrong_input_is_refused(labelled, arguments, named, error):
+def test_wrong_input_is_refused(labeled, arguments, named, error):
     with refused(named, error):
-        regression.compare(*labelled, **{"models": {"line": Line()}, **arguments})
+        regression.compare(*labeled, **{"models": {"line": Line()}, **arguments})
 
 
-def test_one_target_at_a_time(labelled):
-    x, y, y_task, z = labelled
+def test_one_target_at_a_time(labeled):
+    x, y, y_task, z = labeled
     with refused("z_task"):
         regression.compare(x, y, y_task, np.column_stack([z, z]))
 
@@ -259,8 +259,8 @@ def test_a_picture_says_which_columns_it_leaves_out_and_where_they_are_held():
     assert titles == ["3 of 6 columns, each alone, the others at their median", every, every, ""]
 
 
-def test_the_number_of_columns_is_that_of_the_models(labelled):
-    _, y, y_task, z = labelled
+def test_the_number_of_columns_is_that_of_the_models(labeled):
+    _, y, y_task, z = labeled
     x = np.random.default_rng(1).normal(size=(12, 5))
     found = regression.compare(x, y, y_task, z, ["ridge"], truth=lambda x: x[:, 0])
     assert found.plot().ax_.get_title("left").startswith("3 of 5 columns")

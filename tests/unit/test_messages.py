@@ -5,20 +5,30 @@ A message names the argument, shows the value and says what to do. After a chang
     python tests/unit/test_messages.py && git diff tests/unit/messages.txt
 """
 
+import contextlib
+import tempfile
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from decond import (
+    AggregateGP,
     ConditionalMeanOperator,
     CovarianceOperator,
     DeconditionalMeanOperator,
     KernelBayesRule,
     MeanEmbedding,
+    SparseGP,
+    TaskTransformedGP,
     features,
     kernels,
+    lfi,
+    linalg,
+    load,
+    save,
 )
 from decond.regression import (
     Aggregated,
@@ -29,8 +39,12 @@ from decond.regression import (
     WeightPrior,
     condition,
 )
+from decond.tables import read_table
 
 RBF = kernels.RBF()
+ROWS = np.arange(5.0)
+PRIOR = lfi.Prior({"rate": stats.gamma(2.0)})
+SIMS = lfi.Simulations(theta=np.linspace(0.5, 3.0, 20), x=np.linspace(0.5, 3.0, 20)[:, None] ** 2)
 X, Y, Y_TASK = np.zeros((3, 1)), np.zeros((3, 1)), np.zeros((2, 1))
 FITTED = DeconditionalMeanOperator(RBF, RBF).fit([0.0, 1.0], [0.0, 1.0], [0.5])
 
@@ -119,15 +133,65 @@ CASES = {
     "data for an observation": lambda: condition(FunctionPrior(RBF), X, np.ones(3)),
     "text for a base kernel": lambda: features.Nystrom("rbf", X),
     "prediction columns": lambda: condition(FunctionPrior(RBF), Direct(X), np.ones(3)).mean(np.zeros((1, 2))),
+    # estimators
+    "mediator of an estimator": lambda: TaskTransformedGP(mediator="mean").fit(ROWS, ROWS, ROWS, ROWS),
+    "labels that do not meet": lambda: TaskTransformedGP().fit(ROWS, ["a"] * 5, ["b"] * 5, ROWS),
+    "text and numbers as mediator": lambda: TaskTransformedGP().fit(ROWS, ["a"] * 5, ROWS, ROWS),
+    "targets of other groups": lambda: AggregateGP().fit(ROWS, list("aabbb"), {"a": 1.0, "c": 2.0}),
+    "number of inducing points": lambda: SparseGP(n_inducing=0).fit(ROWS[:, None], ROWS),
+    "a saved kernel of one's own": lambda: save(AggregateGP(kernel="rbf"), "model.decond"),
+    # files
+    "a model file that is not there": lambda: load("model.decond"),
+    "a model file that is something else": lambda: load(written("model.decond", "text")),
+    "a table that is not there": lambda: read_table("table.csv"),
+    "a table without rows": lambda: read_table(written("table.csv", "")),
+    "a column that is not there": lambda: read_table(written("table.csv", "x,y\n1,2\n")).numbers(["wind"]),
+    "text among numbers": lambda: read_table(written("table.csv", "x\n1\ntwo\n")).numbers(["x"]),
+    "a store that is something else": lambda: lfi.SimulationStore(written("runs.sqlite", "text" * 100), PRIOR),
+    # likelihood-free inference
+    "a prior without parameters": lambda: lfi.Prior({}),
+    "a prior that is a number": lambda: lfi.Prior({"rate": 2.0}),
+    "no simulations": lambda: lfi.simulate(failing, PRIOR, 0),
+    "all simulations fail": lambda: lfi.simulate(failing, PRIOR, 3, n_jobs=1),
+    "an observation of another length": lambda: lfi.KABC().fit(SIMS, PRIOR).posterior([1.0, 2.0]),
+    "few valid simulations": lambda: lfi.simulate(flaky, PRIOR, 10, seed=0, n_jobs=1),
+    "a method that is not fitted": lambda: lfi.KABC().posterior([1.0]),
+    "both regularizations": lambda: lfi.DME(evidence_regularization=-1.0).fit(SIMS, PRIOR),
+    "query points outside the prior": lambda: lfi.DME(query_points=[[-1.0]]).fit(SIMS, PRIOR),
+    # linear algebra
+    "an indefinite matrix": lambda: linalg.cholesky(-np.eye(2), "K"),
 }
 
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 
 
+def written(name, text):
+    """Return the name of a file that holds a text."""
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def failing(theta, rng):
+    raise OSError("no disk")
+
+
+def flaky(theta, rng):
+    if theta[0] > 0.5:
+        raise ValueError("too fast")
+    return theta
+
+
 def provoked(call):
-    """Return the class and the text of the error that a call raises, or of the first warning that it gives."""
-    with warnings.catch_warnings(record=True) as caught:
+    """Return the class and the text of the error that a call raises, or of the first warning that it gives.
+
+    It runs in an empty folder, so that no path of the machine is in the text.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         try:
             call()

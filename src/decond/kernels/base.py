@@ -107,7 +107,7 @@ class Kernel(Parametrized, abc.ABC):
     def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> "Spectrum":
         """Draw n frequencies from the kernel's spectral measure (Bochner); stationary kernels only."""
         raise ArgumentTypeError(
-            "kernel",
+            "base",
             f"{type(self).__name__} is not stationary, so it has no spectral measure to sample. Use features "
             "of another kind, for example features.Nystrom.",
         )

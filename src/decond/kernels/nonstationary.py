@@ -179,7 +179,7 @@ class Precomputed(Kernel):
         index = a[:, 0].astype(int)
         if a.shape[1] != 1 or np.any(index != a[:, 0]) or index.min() < 0 or index.max() >= len(self.matrix):
             raise ArgumentError(
-                "points",
+                "a",
                 f"Precomputed: points must be one column of whole row numbers from 0 to {len(self.matrix) - 1}; "
                 f"got values from {a.min()} to {a.max()} in {a.shape[1]} column(s).",
             )

@@ -32,7 +32,7 @@ __all__ = [
     "WorkerError",
 ]
 
-# Attributes are keywords with defaults: a pickle holds the text, and copies the attributes over afterwards.
+# Every class pickles: attributes are in `args`, or are keywords with defaults that a pickle copies over afterwards.
 
 
 class StoreError(ValueError):
@@ -114,7 +114,7 @@ class WorkerError(SimulationError):
 
 
 class SimulationWarning(UserWarning):
-    """Simulations need a look."""
+    """Something about the simulations deserves attention."""
 
 
 class FewValidWarning(SimulationWarning):
@@ -233,7 +233,7 @@ class DeterministicSimulatorWarning(PosteriorWarning):
 
 
 class DiscreteSummaryWarning(PosteriorWarning):
-    """Summaries take few values and the observation sits at their edge, where the likelihood is approximate.
+    """Summaries take few values and the observation is at an extreme value, where the likelihood is approximate.
 
     Attributes:
         summaries: Their positions, from 0.
@@ -286,7 +286,7 @@ class WeightSumWarning(PosteriorWarning):
 
 
 class UninformativeNetworkWarning(PosteriorWarning):
-    """In some directions the network learned no more than its proposal told, and is about as wide as the prior.
+    """In some directions the network learned nothing beyond its proposal, and is about as wide as the prior.
 
     Attributes:
         share: The share of the mixture that is.
