@@ -25,7 +25,7 @@ PUBLISHED = {
 
 
 def methods(simulator: Callable[..., Any], seed: int) -> dict[str, Method]:
-    """Return the methods of the figure with their defaults, and the paper's algorithm as it is written."""
+    """Return the methods of the figure as published and as improved (our defaults), by name."""
     return {
         "residual likelihood": ResidualLikelihood(seed=seed),
         "DME (validated)": DME(seed=seed),
@@ -35,11 +35,14 @@ def methods(simulator: Callable[..., Any], seed: int) -> dict[str, Method]:
         "KELFI as published": KELFI(objective="evidence", robust=False, seed=seed),
         "KELFI as published, local": KELFI(objective="evidence", optimum="local", robust=False, seed=seed),
         "KELFI (validated)": KELFI(seed=seed),
-        "K-ABC": KABC(seed=seed),
-        "K2-ABC": K2ABC(seed=seed),
-        "KBR(a)": KBR("a", seed=seed),
-        "KBR(b)": KBR("b", seed=seed),
-        "KBR, importance": KBR("importance", seed=seed),
+        "K-ABC": KABC(robust=False, seed=seed),
+        "K-ABC, improved": KABC(seed=seed),
+        "K2-ABC": K2ABC(robust=False, seed=seed),
+        "K2-ABC, improved": K2ABC(seed=seed),
+        "KBR(a)": KBR("a", robust=False, seed=seed),
+        "KBR(b)": KBR("b", robust=False, seed=seed),
+        "KBR(b), improved": KBR("b", seed=seed),
+        "KBR, importance, improved": KBR("importance", seed=seed),
         "GPS-ABC": GPSABC(simulator, n_simulations=200, batched=True, seed=seed),
     }
 
@@ -69,9 +72,11 @@ def run(n_seeds: int = 10, n: int = 100, n_samples: int = 10_000) -> dict[str, A
     for name, values in distances.items():
         result[name] = float(np.mean(values))
         result[f"{name}: range, published"] = f"{min(values):.3f} to {max(values):.3f}, {PUBLISHED.get(name, '-')}"
-    rivals = ("K-ABC", "K2-ABC", "KBR(a)", "KBR(b)", "KBR, importance", "GPS-ABC")
+    rivals = ("K-ABC, improved", "K2-ABC, improved", "KBR(b), improved", "KBR, importance, improved", "GPS-ABC")
     ours = result["DME (validated)"]
-    result["DME (validated) ahead of K-ABC, K2-ABC, KBR, GPS-ABC"] = all(ours < result[name] for name in rivals)
+    result["DME (validated) ahead of improved K-ABC, K2-ABC, KBR, and of GPS-ABC"] = all(
+        ours < result[name] for name in rivals
+    )
     return result
 
 

@@ -303,17 +303,25 @@ INFERENCE = [
         ("kernel.gram(phi, draws).mean(axis=1)", "kernel.gram(phi, draws).sum(axis=1)"),
     ),
     *_of(
+        "lfi/methods/dme.py",
+        SIMULATORS,
+        ("per_parameter=per_parameter", "per_parameter=False"),
+        ('RawCoordinates if self.coordinates == "raw" else WorkingCoordinates', "WorkingCoordinates"),
+        ('log_evidence if self.coordinates == "raw" else', "log_evidence if False else"),
+        (
+            "return herded_posterior(self.prior_, embedding, self._herding",
+            "return herded_posterior(self.prior_, embedding, None",
+        ),
+        ("kernel_theta, ridge, delta)", "kernel_theta, delta, ridge)"),
+        ('"candidates": self._candidates', '"candidates": None'),
+    ),
+    *_of(
         "lfi/methods/deconditioning.py",
         SIMULATORS,
         ("features.at_simulations.shape[1] * regularization", "regularization"),
         ("self.spectrum + delta)", "self.spectrum + delta**2)"),
         ("basis.unwhitening / ridge[:, None]", "basis.whitening / ridge[:, None]"),
         ("multiply(at_draws * weights, at_draws.T)", "multiply(at_draws, at_draws.T)"),
-    ),
-    *_of(
-        "lfi/methods/dme.py",
-        SIMULATORS,
-        ("kernel_theta, ridge, delta)", "kernel_theta, delta, ridge)"),
     ),
     *_of(
         "lfi/methods/herded.py",

@@ -167,3 +167,12 @@ def test_definition_4_5_parametric_equals_nonparametric_for_polynomial_features(
     for prior in (WeightPrior(phi), FunctionPrior(phi.kernel())):
         fit = estimate(prior, task_transformed(sample, psi.kernel()), sample.z)
         np.testing.assert_allclose(fit.mean(sample.x_star), expected, rtol=1e-8)
+
+
+def test_section_4_cost_is_that_of_the_smallest_matrix(sample):
+    """Beside L + n lambda I one matrix is factored, in the smaller of two forms: m x m, or n x n for few pairs."""
+    few, many = sample.y[:3], np.tile(sample.y, (3, 1))
+    for prior, form, size in ((few, "task", 3), (many, "transformation", sample.n)):
+        dmo = DeconditionalMeanOperator(sample.kernel_x, sample.kernel_y).fit(sample.x, sample.y, prior)
+        factor = dmo.evidence_factor_ if form == "task" else dmo.evidence_.core
+        assert (dmo.form_, factor.size) == (form, size)

@@ -113,12 +113,3 @@ def test_section_6_distinct_values_of_y_suffice(sample):
         gaps[name] = np.abs(evidence - plain).max()
     assert gaps["distinct"] < 1e-4
     assert gaps["repeated"] > 0.01
-
-
-def test_section_4_cost_is_that_of_the_smallest_matrix(sample):
-    """The form is chosen by size: m for few prior points, n for few pairs; O(n^3 + m^3) is never paid for both."""
-    few, many = sample.y[:3], np.tile(sample.y, (3, 1))
-    for prior, form, size in ((few, "task", 3), (many, "transformation", sample.n)):
-        dmo = DeconditionalMeanOperator(sample.kernel_x, sample.kernel_y).fit(sample.x, sample.y, prior)
-        factor = dmo.evidence_factor_ if form == "task" else dmo.evidence_.core
-        assert (dmo.form_, factor.size) == (form, size)

@@ -187,3 +187,69 @@ def test_algorithm_8_1_with_everything_set(lam, delta, coordinates):
     np.testing.assert_allclose(posterior.embedding(prior.to_working(query)), mu, rtol=0, atol=1e-10)
     expected = query[oracles.herd(mu, ell(query, query), 10_000)]
     np.testing.assert_allclose(np.sort(posterior.samples, axis=0), np.sort(expected, axis=0), rtol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def two_parameters():
+    """Simulations of two parameters on very different scales; the second matters little."""
+    prior, rng = Prior({"a": stats.norm(0.0, 1.0), "b": stats.gamma(3.0, scale=100.0)}), np.random.default_rng(2)
+    theta = prior.sample(60, 3)
+    x = theta[:, [0]] + 0.001 * theta[:, [1]] + 0.3 * rng.standard_normal((60, 1))
+    return prior, Simulations(theta, 50.0 + 1000.0 * x)
+
+
+def q_bar_at(theta, x, draws, y, lengths, epsilon, lam):
+    """The theorem's objective with a lengthscale for each parameter, in plain NumPy."""
+    scaled, scaled_draws = theta / lengths, draws / lengths
+    L, L_tilde = (oracle_kernels.rbf(scaled, rows, 1.0) for rows in (scaled, scaled_draws))
+    return np.log(oracles.q_bar(oracles.epsilon_kernel(y, x, epsilon), oracles.transformation(L, L_tilde, lam)))
+
+
+def test_algorithm_8_1_learns_a_lengthscale_for_each_parameter(two_parameters):
+    """With one for each, q̄ is at a maximum in every direction, and above that of a shared one."""
+    prior, sims = two_parameters
+    objectives = {}
+    for lengthscales in ("shared", "per_parameter"):
+        method = DME(objective="evidence", robust=False, regularization=0.1, n_prior=80, lengthscales=lengthscales)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PosteriorWarning)
+            posterior = method.fit(sims, prior).posterior([100.0])
+        objectives[lengthscales] = method.choice_.objective
+    lengths, epsilon = method.choice_.kernel_theta.lengthscale, method.choice_.kernel_x.lengthscale
+    assert lengths.shape == (2,)
+    y = method._summarize(np.array([[100.0]]))[0]
+    at = (method.phi_, method.x_, posterior.embedding.points, y)
+    best = q_bar_at(*at, lengths, epsilon, 0.1)
+    assert objectives["per_parameter"] == pytest.approx(best, abs=1e-6)
+    assert best > objectives["shared"] + 1e-4
+    for factors in ([1.3, 1.0], [1 / 1.3, 1.0]):
+        assert q_bar_at(*at, lengths * factors, epsilon, 0.1) < best
+
+
+def test_algorithm_8_1_learns_in_raw_coordinates(two_parameters):
+    """Lengthscales, ε and the evidence are those of parameters and data as they are."""
+    prior, sims = two_parameters
+    method = DME(objective="evidence", robust=False, regularization=0.1, n_prior=80, coordinates="raw")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        posterior = method.fit(sims, prior).posterior([100.0])
+    draws = prior.from_working(posterior.embedding.points)
+    length, epsilon = (kernel.kernel.lengthscale for kernel in (method.choice_.kernel_theta, method.choice_.kernel_x))
+    expected = q_bar_at(sims.theta, sims.x, draws, np.array([100.0]), length, epsilon, 0.1)
+    assert method.choice_.objective == pytest.approx(expected, abs=1e-6)
+    assert posterior.log_evidence == pytest.approx(expected, abs=1e-6)
+    L, L_tilde = (oracle_kernels.rbf(sims.theta, rows, length) for rows in (sims.theta, draws))
+    K, k = (oracle_kernels.rbf(sims.x, rows, epsilon) for rows in (sims.x, np.array([[100.0]])))
+    A = oracles.transformation(L, L_tilde, 0.1)
+    weights = oracles.dmo_weights_woodbury(K, A, k, 60 * 0.1 / 80)[:, 0]
+    np.testing.assert_allclose(posterior.embedding.weights, weights, atol=1e-8)
+
+
+def test_algorithm_8_1_has_a_kernel_of_its_own_between_super_samples(sims):
+    """Line 8: ℓ' need not be ℓ."""
+    settings = {"kernel_x": RBF(0.4), "kernel_theta": RBF(0.8), "regularization": 0.02}
+    _, posterior, _ = as_written(sims, herding_kernel=RBF(0.2), **settings)
+    embedding = posterior.embedding
+    draws = PRIOR.from_working(embedding.points)
+    chosen = oracles.herd(embedding(embedding.points), oracle_kernels.rbf(draws, draws, 0.2), 10_000)
+    np.testing.assert_array_equal(np.sort(posterior.samples, axis=0), np.sort(draws[chosen], axis=0))

@@ -5,7 +5,7 @@ import functools
 from importlib import resources
 from typing import NamedTuple
 
-__all__ = ["PUBLISHED_RECOVERY", "Reading", "published_bar", "published_curves", "readings"]
+__all__ = ["PUBLISHED_RECOVERY", "Reading", "published_bar", "published_curves", "readings", "uncertainty_of"]
 
 
 class Reading(NamedTuple):
@@ -48,6 +48,16 @@ def published_curves(algorithm: str, quantity: str) -> list[float]:
     ([0.275, 0.323], [])
     """
     return [one.value for one in readings() if one[:2] == ("left", algorithm) and one.quantity == quantity]
+
+
+def uncertainty_of(panel: str, algorithm: str, quantity: str, value: float) -> float:
+    """Return the uncertainty of a reading.
+
+    >>> uncertainty_of("right", "MDN", "low", -4.929)
+    0.0005
+    """
+    found = (one for one in readings() if (one.panel, one.algorithm, one.quantity) == (panel, algorithm, quantity))
+    return next(one.uncertainty for one in found if one.value == value)
 
 
 def published_bar(algorithm: str) -> tuple[float, float] | None:

@@ -111,6 +111,11 @@ class DME(Method):
         check_choice(self.optimum, "optimum", ("global", "local"))
         check_choice(self.lengthscales, "lengthscales", ("shared", "per_parameter"))
         check_choice(self.coordinates, "coordinates", ("working", "raw"))
+        if self.lengthscales == "per_parameter" and self.kernel_theta is not None:
+            raise ArgumentError(
+                "lengthscales",
+                'lengthscales is "per_parameter", but kernel_theta is given, so none is learned. Leave one out.',
+            )
         if self.lengthscales == "per_parameter" and self.objective == "validation":
             raise ArgumentError(
                 "lengthscales",
