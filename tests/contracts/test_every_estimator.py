@@ -95,7 +95,7 @@ def with_targets(data, change):
 def refuses(name, argument):
     """Expect that an argument is refused by name; ordinary regressors leave their tables to scikit-learn."""
     if name in ORDINARY:
-        return pytest.raises(ValueError, match=r"\b([Xy]|NaN|samples|features?|feature names)\b")
+        return pytest.raises(ValueError, match=r"\b([Xy]|NaN|features?|feature names)\b|sample")
     return refused(argument)
 
 

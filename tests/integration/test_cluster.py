@@ -66,6 +66,13 @@ def client():
         yield client
 
 
+@pytest.fixture
+def own_client():
+    """A client for one test only, which leaves its cluster in a state that others should not see."""
+    with workers_in_this_process() as client:
+        yield client
+
+
 @pytest.fixture(scope="module")
 def processes():
     """The client of workers that are processes, as users have them."""
@@ -399,7 +406,8 @@ def test_a_worker_with_another_version_is_refused(tmp_path):
         assert [caught.value.worker] == [*client.run(os.getpid)]
 
 
-def test_work_that_the_cluster_drops_ends_the_wait(client, tmp_path):
+def test_work_that_the_cluster_drops_ends_the_wait(own_client, tmp_path):
+    client = own_client
     wait = until(tmp_path / "dropped")
 
     def slow(piece):
