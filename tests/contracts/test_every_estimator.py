@@ -409,8 +409,12 @@ def test_settings_that_make_no_sense_are_named(name, data):
 # ---- scikit-learn's own checks -------------------------------------------------------------------------------
 
 
-def test_direct_regression_passes_scikit_learns_checks():
+LEARNING = {"uncertainty": "plain", "n_restarts": 0}
+
+
+@pytest.mark.parametrize("settings", [{"optimize": False}, pytest.param(LEARNING, marks=pytest.mark.slow)])
+def test_direct_regression_passes_scikit_learns_checks(settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundWarning)
-        results = check_estimator(estimators.DirectGP(optimize=False), on_skip=None)
+        results = check_estimator(estimators.DirectGP(**settings), on_skip=None)
     assert len(results) > 40

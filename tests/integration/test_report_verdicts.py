@@ -90,6 +90,7 @@ def test_parts_with_one_name_are_numbered():
 def test_a_straight_trend_has_no_distance_over_which_it_changes():
     (item,) = learned(Linear(2.0), ["wind"], {"lengthscale": 2.0}).values()
     assert item.name == "lengthscale of wind in the trend"
+    assert "closer than" not in item.sentence  # what is said of lengthscales of curves
 
 
 def test_a_fit_with_a_kernel_of_parts_is_said_of_the_right_columns():
