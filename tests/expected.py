@@ -1,6 +1,6 @@
-"""What tests of errors and warnings expect: a class, and what its attributes carry; never the wording.
+"""What tests of errors and warnings expect: a class, and what its attributes carry.
 
-Wording is pinned in one place, `tests/unit/test_messages.py`.
+Wording belongs in `tests/unit/test_messages.py`.
 """
 
 import contextlib
