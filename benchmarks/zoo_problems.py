@@ -28,7 +28,7 @@ class Ranges:
     """What the problems are drawn from. Pairs of numbers are bounds, log-uniform unless a comment says otherwise."""
 
     rows: Range = (40, 500)
-    """Pairs, and targets, of the kinds with a mediator of numbers. The mean number of listed rows of groups stays near the upper bound."""
+    """Pairs, and targets, with a mediator of numbers; groups list about as many rows at most."""
     columns_x: int = 3
     columns_y: int = 2
     groups: Range = (30, 120)
