@@ -26,7 +26,9 @@ from benchmarks import (
     sparse,
     task_features,
     two_samples,
+    zoo,
 )
+from benchmarks.zoo_problems import KINDS, MULTIPLICATIVE, SMALL_NOISE
 
 RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "evidence": evidence.run,
@@ -46,6 +48,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "two_samples": two_samples.run,
     "dual_embedding": dual_embedding.run,
     "conditional": conditional.run,
+    "zoo": zoo.run,
     "mutants": mutants.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
@@ -74,6 +77,17 @@ def main() -> None:
         "--peers", help=f"{', '.join(AGAINST_PEERS)}: a Python that has the packages of benchmarks/peers.txt"
     )
     parser.add_argument("--quick", action="store_true", help=f"{', '.join(AGAINST_PEERS)}: small sizes, to try them")
+    problems = parser.add_argument_group("zoo")
+    problems.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=(*KINDS, MULTIPLICATIVE, SMALL_NOISE),
+        help="kinds of problems and small sets; all by default",
+    )
+    problems.add_argument("--draws", type=int, default=20, help="problems of each kind")
+    problems.add_argument("--first-seed", type=int, default=zoo.FIRST_SEED, help="below 1000 to choose settings on")
+    problems.add_argument("--jobs", type=int, default=1, help="processes, with one BLAS thread each")
+    problems.add_argument("--check", action="store_true", help="count hints of model.check() as well")
     parser.add_argument("--results", type=Path, help="folder for NAME.json, NAME.md and NAME.png")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in RUNS]
@@ -85,6 +99,13 @@ def main() -> None:
     options: dict[str, dict[str, Any]] = {
         "real_data": {"folder": arguments.data},
         "sbi_tasks": {"tasks": arguments.tasks},
+        "zoo": {
+            "kinds": arguments.kinds,
+            "draws": arguments.draws,
+            "first_seed": arguments.first_seed,
+            "check": arguments.check,
+            "n_jobs": arguments.jobs,
+        },
         **dict.fromkeys(AGAINST_PEERS, against_peers),
     }
     for name in arguments.names or RUNS:

@@ -142,7 +142,7 @@ def _is_time(value: Any) -> bool:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 100.0 else f"{value:.0f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).replace("|", r"\|")
 
 
 def _processor() -> str:

@@ -10,7 +10,7 @@ drawn with x and f at unit scale, and is converted to the units of the data at t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 Range = tuple[float, float]
 
 KINDS = ("single", "mean", "complete", "sampled")
+MULTIPLICATIVE, SMALL_NOISE = "multiplicative", "small noise"
 SHAPES = ("Gaussian", "skewed", "heteroscedastic", "bimodal")
 FUNCTIONS = ("smooth", "kinked", "saturating", "periodic")
 
@@ -31,11 +32,11 @@ class Ranges:
     """Pairs, and targets, with a mediator of numbers; groups list about as many rows at most."""
     columns_x: int = 3
     columns_y: int = 2
-    groups: Range = (30, 120)
+    groups: tuple[int, int] = (30, 120)
     """Uniform."""
     complete_rows: Range = (3, 30)
     """Most rows of a group that is listed completely; the fewest are 2."""
-    sampled_rows: Range = (2, 10)
+    sampled_rows: tuple[int, int] = (2, 10)
     """Fewest and most rows that are listed of a group, uniform."""
     group_size: Range = (40, 200)
     """Rows of a group of which only some are listed."""
@@ -132,14 +133,14 @@ def multiplicative(seed: int, rows: int = 200, spread: float = 0.4) -> Problem:
     x_test = inputs(y_task[rng.integers(rows, size=Ranges.test_rows)])
     facts = {"f": "2 + sin", "period": period, "within": within}
     truth = f(x_test) * np.exp(0.5 * spread**2)
-    return Problem("multiplicative", seed, x, y, y_task, z, x_test, truth, float("nan"), None, facts)
+    return Problem(MULTIPLICATIVE, seed, x, y, y_task, z, x_test, truth, float("nan"), None, facts)
 
 
 def small_noise(seed: int, groups: int = 48, noise: float = 0.02) -> Problem:
     """Draw a problem of the kind `complete` with 48 groups, two columns, and noise of 2 % of the spread of z."""
     rng = np.random.default_rng((len(KINDS) + 1, seed))
     fixed = Ranges(groups=(groups, groups), noise=(noise, noise))
-    return _grouped("complete", seed, rng, fixed, columns=2)
+    return replace(_grouped("complete", seed, rng, fixed, columns=2), kind=SMALL_NOISE)
 
 
 def _mediated(kind: str, seed: int, rng: np.random.Generator, ranges: Ranges) -> Problem:
