@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from decond.lfi import DME, GPSABC, K2ABC, KABC, KBR, KELFI, Method, PosteriorWarning, ResidualLikelihood, Simulations
+from decond.paper.figure5_methods import FIXED
 from decond.problems import exponential_gamma
 
 TRUTH = stats.gamma(17, scale=1.0 / 9.890968)
@@ -26,21 +27,22 @@ PUBLISHED = {
 
 def methods(simulator: Callable[..., Any], seed: int) -> dict[str, Method]:
     """Return the methods of the figure as published and as improved (our defaults), by name."""
+    fixed: dict[str, Any] = {"regularization": FIXED, "robust": False, "seed": seed}
     return {
         "residual likelihood": ResidualLikelihood(seed=seed),
         "DME (validated)": DME(seed=seed),
         "DME (validated), local": DME(optimum="local", seed=seed),
-        "DME (Algorithm 8.1)": DME(objective="evidence", robust=False, seed=seed),
-        "DME (Algorithm 8.1), local": DME(objective="evidence", optimum="local", robust=False, seed=seed),
-        "KELFI as published": KELFI(objective="evidence", robust=False, seed=seed),
-        "KELFI as published, local": KELFI(objective="evidence", optimum="local", robust=False, seed=seed),
+        "DME (Algorithm 8.1)": DME(objective="evidence", **fixed),
+        "DME (Algorithm 8.1), local": DME(objective="evidence", optimum="local", **fixed),
+        "KELFI as published": KELFI(objective="evidence", **fixed),
+        "KELFI as published, local": KELFI(objective="evidence", optimum="local", **fixed),
         "KELFI (validated)": KELFI(seed=seed),
-        "K-ABC": KABC(robust=False, seed=seed),
+        "K-ABC": KABC(**fixed),
         "K-ABC, improved": KABC(seed=seed),
         "K2-ABC": K2ABC(robust=False, seed=seed),
         "K2-ABC, improved": K2ABC(seed=seed),
-        "KBR(a)": KBR("a", robust=False, seed=seed),
-        "KBR(b)": KBR("b", robust=False, seed=seed),
+        "KBR(a)": KBR("a", evidence_regularization=FIXED, **fixed),
+        "KBR(b)": KBR("b", evidence_regularization=FIXED, **fixed),
         "KBR(b), improved": KBR("b", seed=seed),
         "KBR, importance, improved": KBR("importance", seed=seed),
         "GPS-ABC": GPSABC(simulator, n_simulations=200, batched=True, seed=seed),

@@ -232,6 +232,8 @@ def test_tables_show_what_each_method_used_and_covered(everything):
     name, form, simulations, ends, width, covers, *_, settings = right.rows[1]
     assert (name, form, simulations, width) == ("SMC-ABC", "as published", "200", f"{bar['width']:.2f}")
     assert settings.startswith("SMCABC(")
+    assert settings.endswith(")")  # its generations are a setting; it has no rounds
+    assert left.rows[0][-1].endswith("), 1 round")
     assert ends == f"{bar['low']:.3f} to {bar['high']:.3f}"
     assert covers == f"{bar['times_covered']} of 2"
     page = (folder / "figures.md").read_text()

@@ -54,6 +54,9 @@ NOTES = {
         "All kernel methods as published have λ = 0.001, the summaries as they are, and kernels on standardized data "
         "and on the prior's working coordinates; the paper states none of these. A difference is left: DME and KELFI "
         "herd among 2,000 draws of the prior, K-ABC, K2-ABC and KBR among the simulated parameters.",
+        "LFVI and MDN follow their papers but for what decision 11 (docs/adr) lists. They have no improved form, nor "
+        "have MCMC-ABC and GPS-ABC. Kernel methods and ABC compare the statistics of Lotka–Volterra as they are; the "
+        "residual likelihood may replace them by learned summaries.",
         "Left: the text cites a set-up (prior Gamma(0.1, 0.1), 500 draws) that is not the one drawn: the drawn true "
         "posterior is Gamma(17, rate 9.891), which is a prior Gamma(2, 1) and 15 draws of mean 0.5927. That is used "
         "here. The 100 simulations are other draws than in the paper, and others with each seed: ours are the mean "

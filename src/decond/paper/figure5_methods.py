@@ -46,12 +46,16 @@ class Entry(NamedTuple):
         return f"{self.algorithm}, {self.form}"
 
     def settings(self, problem: SimulatorProblem, n: int) -> str:
-        """Return the method with every setting that has a value, but for the simulator and the seed."""
+        """Return the method with every setting that has a value, but for the simulator and the seed.
+
+        Methods that run the simulator themselves have rounds, or generations, of their own among their settings.
+        """
         method = self.build(problem, n, 0)
         names = [name for name in inspect.signature(type(method)).parameters if name not in ("simulator", "seed")]
         values = {name: getattr(method, name) for name in names if getattr(method, name, None) is not None}
         shown = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        return f"{type(method).__name__}({shown}), {self.rounds} round{'s' if self.rounds > 1 else ''}"
+        rounds = "" if method.runs_simulator else f", {self.rounds} round{'s' if self.rounds > 1 else ''}"
+        return f"{type(method).__name__}({shown}){rounds}"
 
 
 def _both(algorithm: str, published: Build, improved: Build, rounds: int = 1) -> list[Entry]:

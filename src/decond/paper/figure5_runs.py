@@ -209,9 +209,10 @@ def _fitted_posterior(method: lfi.Method, sims: lfi.Simulations, prior: lfi.Prio
 
 
 def _quietly(make: Callable[[], lfi.Posterior]) -> lfi.Posterior:
-    """Return a posterior without its warnings, which go into the numbers as notes."""
+    """Return a posterior without warnings: its own go into the numbers as notes, failed simulations are counted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        warnings.simplefilter("ignore", lfi.SimulationWarning)
         posterior = make()
         posterior.samples  # noqa: B018 - draws are made here, so that their time counts
         return posterior
