@@ -18,7 +18,9 @@ from decond.estimators.base import PosteriorRegressor
 from decond.learning import BoundWarning
 from decond.parameters import Parametrized, same
 
-pytestmark = pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # the tables here are tiny
+pytestmark = pytest.mark.filterwarnings(  # the tables here are tiny
+    "ignore::decond.learning.BoundWarning", "ignore::decond.learning.NoSignalWarning"
+)
 
 
 def tables(n=24, m=20, seed=0):

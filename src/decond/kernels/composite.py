@@ -44,7 +44,7 @@ class Scaled(_Wrapper):
     array([2.])
     """
 
-    has_variance = True  # type: ignore[assignment]
+    has_variance = True
     variance: Any = parameter(default=1.0, constraint=positive)
 
     def gram(self, a: Any, b: Any) -> Any:
