@@ -20,10 +20,14 @@ KERNELS = {
     "categorical": kernels.Categorical(),
     "scaled": 2.5 * kernels.RBF(0.8),
     "sum": kernels.RBF(0.8) + kernels.Linear(1.2),
+    "sum of scaled": 2.0 * kernels.RBF(0.8) + 0.5 * kernels.Matern32(2.0) ** 2,
     "plus a number": kernels.RBF(0.8) + 1.0,
     "product": kernels.RBF(0.8) * kernels.Matern52(1.1),
+    "product of scaled": kernels.Matern52(1.1) * (2.5 * kernels.RBF([0.5, 1.0, 2.0])),
     "power": kernels.Matern32(0.8) ** 3,
+    "power of scaled": (0.7 * kernels.Matern32(0.8)) ** 3,
     "columns": kernels.RBF([0.8, 0.3]).on([0, 2]) + kernels.Linear().on(1),
+    "columns of scaled": (1.3 * kernels.RBF(0.8)).on([0, 2]),
     "fourier features": features.RandomFourier(kernels.Matern32(0.8), 7, seed=1).kernel(1.4),
     "nystrom features": features.Nystrom(
         kernels.RBF(0.9), [[0.0, 0.1, 0.2], [1.0, 0.5, -1.0], [-1.0, 2.0, 0.3]]

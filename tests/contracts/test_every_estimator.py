@@ -1,10 +1,14 @@
 """What every estimator must satisfy: scikit-learn's conventions, units that do not matter, tables of any shape."""
 
+import copy
 import functools
 import inspect
+import pickle
+import tempfile
 import warnings
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,10 +19,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from decond import estimators, kernels
 from decond.estimators.base import PosteriorRegressor
+from decond.io import load, save
 from decond.learning import BoundWarning
 from decond.parameters import Parametrized, same
 
-pytestmark = pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # the tables here are tiny
+pytestmark = pytest.mark.filterwarnings(  # the tables here are tiny
+    "ignore::decond.learning.BoundWarning", "ignore::decond.learning.NoSignalWarning"
+)
 
 
 def tables(n=24, m=20, seed=0):
@@ -404,6 +411,68 @@ def test_settings_that_make_no_sense_are_named(name, data):
         if setting in inspect.signature(getattr(estimators, name)).parameters:
             with refused(setting):
                 fitted(name, data, **{setting: wrong})
+
+
+# ---- copies --------------------------------------------------------------------------------------------------
+
+
+def in_file(write, read):
+    """Return a way of copying: through a file in a new folder."""
+
+    def copied(model):
+        with tempfile.TemporaryDirectory() as folder:
+            write(model, f"{folder}/model")
+            return read(f"{folder}/model")
+
+    return copied
+
+
+COPIES = {
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "deepcopy": copy.deepcopy,
+    "joblib": in_file(joblib.dump, joblib.load),
+    "saved": in_file(save, load),
+}
+
+
+@functools.cache
+def with_hidden_x(name):
+    """Return an estimator of targets that were each measured at one x, far from E[x | y]: more models are kept."""
+    rng = np.random.default_rng(0)
+    data = tables(40, 40)
+    x_task = data.y_task[:, 0] + rng.choice([-1.5, 1.5], 40)
+    x = np.column_stack([data.y[:, 0] + rng.choice([-1.5, 1.5], 40), data.x[:, 1]])
+    return fitted(name, changed(data, x=x, z=2.0 * np.tanh(2.0 * x_task) + 0.1 * rng.standard_normal(40)))
+
+
+def answers(model):
+    """Return all that a model answers, as bytes."""
+    found = [model.predict(X_NEW)]
+    if hasattr(model, "sample"):
+        found += [*model.predict(X_NEW, return_std=True), *model.predict(X_NEW, return_cov=True)]
+        found += [model.sample(X_NEW, 2, seed=0), np.array(model.log_marginal_likelihood())]
+    if hasattr(model, "leave_one_out"):
+        found += model.leave_one_out()
+    return [answer.tobytes() for answer in found]
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_of_a_fitted_estimator_answers_bit_for_bit(name, way):
+    for model in (learned(name), with_hidden_x(name)):
+        before = answers(model)
+        other = COPIES[way](model)
+        assert type(other) is type(model)
+        assert answers(other) == before
+        assert answers(model) == before  # what was copied is as it was
+        np.testing.assert_array_equal(COPIES[way](other).predict(X_NEW), model.predict(X_NEW))
+
+
+@pytest.mark.parametrize("way", ["pickle", "deepcopy", "joblib"])
+def test_an_estimator_that_is_not_fitted_can_be_copied(name, way):
+    other = COPIES[way](make(name))
+    assert other.get_params() == make(name).get_params()
+    with pytest.raises(NotFittedError):
+        other.predict(X_NEW)
 
 
 # ---- scikit-learn's own checks -------------------------------------------------------------------------------

@@ -127,6 +127,24 @@ def test_parameters_round_trip(kernel):
         np.testing.assert_array_equal(changed[path], value)
 
 
+def test_a_rescaled_kernel_is_the_kernel_times_a_number(kernel, points):
+    rescaled = kernel.rescaled(3.0)
+    np.testing.assert_allclose(rescaled(points), 3.0 * kernel(points), rtol=1e-12, atol=1e-14)
+    assert rescaled.has_variance
+    assert set(leaves(rescaled.rescaled(0.5))) == set(leaves(rescaled))  # one variance is enough
+    if kernel.has_variance:
+        assert set(leaves(rescaled)) == set(leaves(kernel))
+
+
+def test_other_lengthscales_change_nothing_else(kernel):
+    scales = np.array([0.3, 4.0, 20.0])
+    moved, before = leaves(kernel.with_lengthscales(scales)), leaves(kernel)
+    assert {path: np.shape(value) for path, value in moved.items()} == {p: np.shape(v) for p, v in before.items()}
+    for path, value in moved.items():
+        if not path.endswith("lengthscale"):
+            np.testing.assert_array_equal(value, before[path])
+
+
 def test_different_columns_are_refused(kernel, points):
     with refused("b"):
         kernel(points, points[:, :2])

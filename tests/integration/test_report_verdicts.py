@@ -101,8 +101,8 @@ def test_a_fit_with_a_kernel_of_parts_is_said_of_the_right_columns():
         warnings.simplefilter("ignore", UserWarning)
         result = DirectGP(kernel, n_restarts=0, uncertainty="plain").fit(x, np.sin(x[:, 0])).fit_result_
     found = {item.name: item.value for item in hyperparameters(result, Names(["wind", "height"]))}
-    assert found["lengthscale of wind"] == result.parameters["prior.kernel.parts.0.kernel.lengthscale"]
-    assert found["lengthscale of height"] == result.parameters["prior.kernel.parts.1.kernel.lengthscale"]
+    assert found["lengthscale of wind"] == result.parameters["prior.kernel.kernel.parts.0.kernel.lengthscale"]
+    assert found["lengthscale of height"] == result.parameters["prior.kernel.kernel.parts.1.kernel.lengthscale"]
 
 
 # ---- narrow ranges far from zero -----------------------------------------------------------------------------

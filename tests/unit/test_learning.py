@@ -5,9 +5,18 @@ import warnings
 import numpy as np
 import pytest
 from expected import refused, warned
+from scipy import stats
 
 from decond import kernels, problems
-from decond.learning import BoundWarning, LogNormal, Model, maximize_evidence, select
+from decond.learning import (
+    BoundWarning,
+    LogNormal,
+    Model,
+    NoSignalWarning,
+    maximize_evidence,
+    select,
+    warn_if_constant,
+)
 from decond.learning.fit import Objective
 from decond.linalg import NotPositiveDefiniteError
 from decond.regression import (
@@ -55,6 +64,32 @@ def test_restarts_only_improve_and_repeat_with_the_seed():
     assert several.log_evidence >= alone.log_evidence
     assert len(several.starts) == 3
     assert several.log_evidence == again.log_evidence == max(several.starts)
+
+
+def test_further_starts_are_tried_and_the_best_optimum_is_kept():
+    x, z = smooth()
+    model = Model(FunctionPrior(1.0 * kernels.RBF([1e-4, 1e-4])), Direct(x, noise=0.1))  # rows far apart
+    path = "prior.kernel.kernel.lengthscale"
+    variables = select(model)
+    alone = maximize_evidence(model, z, variables, n_restarts=0)
+    both = maximize_evidence(model, z, variables, n_restarts=1, also=[{path: [1.0, 2.0], "observation.noise": 0.2}])
+    assert len(both.starts) == 3
+    assert both.starts[0] == alone.log_evidence
+    assert both.starts[1] == both.log_evidence > max(both.starts[0], both.starts[2]) + 10.0
+    beyond = maximize_evidence(model, z, variables, n_restarts=0, also=[{path: 1e9, "something": 1.0}])
+    assert len(beyond.starts) == 2  # one number for both columns, and from the end of its range
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+def test_a_constant_is_as_probable_as_its_best_density(columns):
+    z = 5.0 + np.random.default_rng(0).standard_normal(40 if columns is None else (40, columns))
+    centered = z - z.mean(axis=0)
+    best = stats.norm.logpdf(centered, scale=centered.std()).sum()
+    with warned(NoSignalWarning, log_evidence=best + 0.9) as caught:
+        warn_if_constant(best + 0.9, z)
+    assert caught[0].message.constant == pytest.approx(best, rel=1e-12)
+    warn_if_constant(best + 1.1, z)
+    warn_if_constant(-1e9, np.full_like(z, 2.0))  # a constant is all that there is to find
 
 
 def test_every_parameter_is_free_by_default_except_absent_ones():

@@ -25,6 +25,7 @@ from decond import (
     TaskTransformedGP,
     features,
     kernels,
+    learning,
     lfi,
     linalg,
     load,
@@ -139,6 +140,7 @@ CASES = {
     "text and numbers as mediator": lambda: TaskTransformedGP().fit(ROWS, ["a"] * 5, ROWS, ROWS),
     "targets of other groups": lambda: AggregateGP().fit(ROWS, list("aabbb"), {"a": 1.0, "c": 2.0}),
     "number of inducing points": lambda: SparseGP(n_inducing=0).fit(ROWS[:, None], ROWS),
+    "no better than a constant": lambda: learning.warn_if_constant(-3.0, np.arange(3.0)),
     "a saved kernel of one's own": lambda: save(AggregateGP(kernel="rbf"), "model.decond"),
     # files
     "a model file that is not there": lambda: load("model.decond"),

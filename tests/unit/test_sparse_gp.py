@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import oracles
 import pytest
-from expected import refused
+from expected import refused, warned
 from jax import monitoring
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
@@ -20,7 +20,8 @@ from decond import kernels
 from decond.autodiff import pullbacks
 from decond.errors import ArgumentTypeError
 from decond.estimators.sparse import SparseGP
-from decond.parameters import same
+from decond.learning import NoSignalWarning
+from decond.parameters import leaves, same
 from decond.regression import FunctionPrior, TaskTransformed, condition
 from decond.scale import SparseModel, Table, starting_points
 
@@ -78,8 +79,8 @@ def test_the_toy_learns_everything_jointly_from_far_away():
     gp.fit(x, z)
     assert gp.log_marginal_likelihood() >= best_of_random_restarts(joint=True) - 1e-4
     assert gp.noise_ == pytest.approx(0.25, abs=0.05)
-    assert gp.kernel_.lengthscale == pytest.approx(1.0, abs=0.4)
-    assert len(gp.fit_result_.starts) == 7
+    assert gp.kernel_.kernel.lengthscale == pytest.approx(1.0, abs=0.4)  # a variance to learn stands in front
+    assert len(gp.fit_result_.starts) == 8  # from the data, as given, and six restarts
     assert gp.fit_result_.log_evidence == pytest.approx(gp.log_marginal_likelihood(), rel=1e-9)
 
 
@@ -183,6 +184,87 @@ def test_what_is_not_to_be_learned_stays():
     assert not np.array_equal(moved.inducing_, fixed.inducing_)
     neither = SparseGP(n_inducing=8, kernel=kernel, noise=0.2, learn_inducing=False, learn_hyperparameters=False)
     assert neither.fit(x, z).fit_result_ is None
+
+
+# ---- kernels that are given --------------------------------------------------------------------------------------
+
+
+def waves(m=300, noise=10.0, seed=0):
+    """Return rows, targets with a deviation of about 70, and rows with the truth."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 10, (2 * m, 1))
+    f = 100.0 * np.sin(x[:, 0])
+    return x[:m], f[:m] + noise * rng.standard_normal(m), x[m:], f[m:]
+
+
+@pytest.mark.parametrize("units", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(
+    "kernel", [1.0 * kernels.RBF(1.0), kernels.RBF(1.0), kernels.RBF(100.0), 1e8 * kernels.RBF(0.01)], ids=repr
+)
+def test_a_given_kernel_fits_as_well_as_none(kernel, units):
+    x, z, new, truth = waves()
+    errors, coverages = [], []
+    for given in (None, kernel):
+        gp = SparseGP(n_inducing=20, kernel=given).fit(x, units * z)
+        mean, std = gp.predict(new, return_std=True)
+        errors.append(np.sqrt(np.mean((mean / units - truth) ** 2)))
+        coverages.append(np.mean(np.abs(mean - units * truth) < 1.96 * std))
+    assert errors[1] < 1.2 * errors[0] < 5.0
+    assert min(coverages) > 0.9
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e4])
+@pytest.mark.parametrize("kernel", [None, kernels.RBF(1.0)], ids=repr)
+def test_a_given_noise_is_one_start_of_two(kernel, noise):
+    x, z, new, truth = waves()
+    gp = SparseGP(n_inducing=20, kernel=kernel, noise=noise).fit(x, z)
+    assert gp.noise_ == pytest.approx(10.0, rel=0.2)
+    assert np.sqrt(np.mean((gp.predict(new) - truth) ** 2)) < 5.0
+    assert len(gp.fit_result_.starts) == 2
+
+
+def test_a_kernel_without_a_variance_is_given_one_where_it_is_learned():
+    x, z, *_ = waves()
+    settings = {"n_inducing": 20, "max_iterations": 20}
+    learned = SparseGP(**settings, kernel=kernels.RBF(1.0)).fit(x, z).kernel_
+    assert abs(np.log(learned.variance / np.var(z))) < np.log(10.0)
+    own = 2.0 * kernels.RBF(1.0) + kernels.White(0.1)  # it has all that it needs
+    assert set(leaves(SparseGP(**settings, kernel=own).fit(x, z).kernel_)) == set(leaves(own))
+    plain = kernels.RBF(1.0)
+    assert same(SparseGP(**settings, kernel=plain, optimize=False).fit(x, z).kernel_, plain)
+    with warned(NoSignalWarning):  # a variance of one for targets with that of 4,900
+        assert same(SparseGP(**settings, kernel=plain, learn_hyperparameters=False).fit(x, z).kernel_, plain)
+
+
+def test_columns_of_targets_keep_their_units_under_a_given_kernel():
+    x, z, new, truth = waves()
+    gp = SparseGP(n_inducing=20, kernel=kernels.RBF(1.0)).fit(x, np.column_stack([z, 1e-4 * z]))
+    error = np.sqrt(np.mean((gp.predict(new) / [1.0, 1e-4] - truth[:, None]) ** 2, axis=0))
+    assert np.all(error < 5.0)
+
+
+def test_restarts_are_drawn_around_the_scales_of_the_data():
+    x, z, *_ = waves()
+    far = 1e-9 * kernels.RBF(1e6)
+    starts = SparseGP(n_inducing=20, kernel=far, noise=1e5, n_restarts=2).fit(x, z).fit_result_.starts
+    assert len(starts) == 4
+    assert min(starts[0], *starts[2:]) > starts[1] + 100.0  # all but the given one
+
+
+def test_a_fit_that_is_no_better_than_a_constant_warns():
+    x, z, *_ = waves()
+    shuffled = np.random.default_rng(1).permutation(z)
+    with warned(NoSignalWarning):
+        SparseGP(n_inducing=5).fit(x, shuffled)
+    with warned(NoSignalWarning):  # of many rows too, of which a sample was learned from first
+        SparseGP(n_inducing=5, sample_size=100).fit(x, np.column_stack([shuffled, 1e3 * shuffled]))
+
+
+@pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.5])
+def test_targets_that_are_all_equal_need_no_signal(value):
+    x, *_ = waves(m=50)
+    np.testing.assert_allclose(SparseGP(n_inducing=5).fit(x, np.full(len(x), value)).predict(x), value, atol=1e-9)
 
 
 def test_starting_points_are_distinct_rows_spread_in_units_of_the_columns():
@@ -295,6 +377,7 @@ def test_a_state_is_plain_and_predicts_to_the_last_bit():
 
 
 @pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # some of its tables have no noise
+@pytest.mark.filterwarnings("ignore::decond.learning.NoSignalWarning")  # and some have nothing else
 def test_scikit_learns_own_checks():
     """With few points and steps: the checks are of conventions, and make a hundred fits."""
     results = check_estimator(SparseGP(n_inducing=8, max_iterations=5), on_skip=None)
@@ -325,7 +408,7 @@ def test_settings_are_checked():
         SparseGP(inducing=x[:2]).partial_fit(x, z).predict(QUERY, return_std=True, return_cov=True)
 
 
-@pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")
+@pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning", "ignore::decond.learning.NoSignalWarning")
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_few_rows_have_an_answer(rows):
     x, z = table(rows)

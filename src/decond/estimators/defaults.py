@@ -14,7 +14,16 @@ from decond.kernels import RBF, Categorical, Linear, Matern32
 from decond.kernels.base import Kernel
 from decond.learning import LogNormal
 
-__all__ = ["KernelChoice", "label_columns", "moves", "plain_kernel", "smooth_kernel", "spread", "with_trend"]
+__all__ = [
+    "KernelChoice",
+    "in_data_units",
+    "label_columns",
+    "moves",
+    "plain_kernel",
+    "smooth_kernel",
+    "spread",
+    "with_trend",
+]
 
 SMOOTHNESS = 2.0
 """Lengthscales are expected around this many standard deviations of their column."""
@@ -98,6 +107,23 @@ def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:
     kernel = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     choice = _described(kernel, parts, variance, bool(numeric))
     return with_trend(choice, x, variance) if trend else choice
+
+
+def in_data_units(kernel: Kernel, x: np.ndarray, variance: float) -> Kernel:
+    """Return a kernel that was given at the scales of the data, from which a search for its parameters starts too.
+
+    Lengthscales follow the rule of `smooth_kernel`. The mean variance at the rows is that of the targets, through a
+    variance in front if the kernel has none of its own; sums keep their proportions.
+    """
+    numeric = numeric_columns(x)
+    scales = np.ones(x.shape[1])
+    if numeric:
+        own, moving = spread(x, numeric), moves(x[:, numeric].astype(np.float64))
+        still = np.sqrt(np.mean(np.square(own[moving]))) if moving.any() else 1.0
+        scales[numeric] = SMOOTHNESS * np.where(moving, own, still)  # a constant column does not count in a mean
+    moved = kernel.with_lengthscales(scales)
+    size = float(np.mean(moved.diag(x)))
+    return moved.rescaled(variance / size if size > 0.0 else 1.0)
 
 
 def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelChoice:

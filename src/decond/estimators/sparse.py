@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from decond.checks import as_count, as_number, as_rows, check_choice
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
-from decond.estimators.defaults import NOISE_START, KernelChoice, smooth_kernel
+from decond.estimators.defaults import NOISE_START, KernelChoice, in_data_units, smooth_kernel
 from decond.features.base import as_kernel
 from decond.learning import FitResult
+from decond.learning.fit import constant_log_evidence, warn_if_no_better
 from decond.scale import (
     Reading,
     Search,
@@ -44,15 +45,20 @@ class SparseGP(AnsweringRegressor):
         n_inducing: how many inducing points to choose from the rows; fewer if there are fewer distinct rows.
         inducing: the inducing points (n, d) instead, or where they start if they are learned.
         kernel: covariance in the units of the data, where learning starts; None chooses from the data: Matern-3/2
-            with a lengthscale for each column.
-        noise: σ, the standard deviation of the noise, where learning starts; None starts from the data.
+            with a lengthscale for each column. Learning also starts from the scales of the data, and the better
+            optimum is kept. A kernel without a variance of its own is given one to learn, since it says nothing of
+            the scale of the targets. Where it is not learned, a kernel is used exactly as given.
+        noise: σ, the standard deviation of the noise: where learning starts, besides a start from the data, or what
+            is used if it is not learned. None takes it from the data.
         mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
         prediction: "targets" predicts g(x) = E[f | x], of which targets are noisy values; "latent" predicts the f
             behind it, which is the paper's predictive mean.
-        optimize: whether to learn anything; if not, everything is used as given.
+        optimize: whether to learn anything; if not, everything is used as given. A fit that explains the targets no
+            better than a constant warns (`learning.NoSignalWarning`).
         learn_inducing: whether the inducing points are learned.
         learn_hyperparameters: whether kernel and noise are.
-        n_restarts: how many more starts to try, from other inducing points and hyperparameters.
+        n_restarts: how many more starts to try, from other inducing points and from hyperparameters around the scales
+            of the data.
         max_iterations: for each start.
         sample_size: rows of the sample that is learned from first, of tables that have more than twice as many.
         full_iterations: over all rows, after those over a sample.
@@ -235,30 +241,47 @@ class SparseGP(AnsweringRegressor):
         """Learn a model; return a reading that uses it, and how learning went."""
         points = self._points(seen.sample.x)
         offset, scale = self._offset(seen), np.ones(len(seen.mean))
-        if len(scale) > 1 and self.kernel is None:
+        if len(scale) > 1 and (self.kernel is None or self.learn_hyperparameters):
             squares = seen.squares / seen.count + (seen.mean - offset) ** 2
             scale = np.array([deviation(*pair) for pair in zip(squares, offset, strict=True)])
-        seen = seen.standardized(offset, scale)
-        sample = seen.sample
-        choice = self._choice(sample.x, sample.z)
-        given = self._given_noise()
-        model = SparseModel(choice.kernel, points, noise_start(sample.z) if given is None else given)
-        search = self._search(model, sample.z, choice, progress)
-        result = learn(model, source.standardized(offset, scale), seen, search)
+        scaled = seen.standardized(offset, scale)
+        choice = self._choice(scaled.sample)
+        starts = self._starts(choice, points, scaled.sample, scale)
+        search = self._search(starts, scaled.sample.z, choice, progress)
+        others = [start.values() for start in starts[1:]]
+        result = learn(starts[0], source.standardized(offset, scale), scaled, search, others)
+        warn_if_no_better(result.log_evidence, _constant(seen, scale))
         return Reading(result.model, centered=self.mean == "constant", scale=scale, origin=offset), result
 
-    def _choice(self, X: np.ndarray, z: np.ndarray) -> KernelChoice:
-        if self.kernel is not None:
-            return KernelChoice(as_kernel(self.kernel, "kernel"))
-        return smooth_kernel(X, deviation(float(np.mean(z**2)), 0.0) ** 2, trend=False).under("kernel.")
+    def _choice(self, sample: Table) -> KernelChoice:
+        variance = deviation(float(np.mean(sample.z**2)), 0.0) ** 2
+        if self.kernel is None:
+            return smooth_kernel(sample.x, variance, trend=False).under("kernel.")
+        kernel = as_kernel(self.kernel, "kernel")
+        return KernelChoice(in_data_units(kernel, sample.x, variance) if self.learn_hyperparameters else kernel)
 
-    def _search(self, model: SparseModel, z: np.ndarray, choice: KernelChoice, progress: Any) -> Search:
-        everything = [path for path, value in model.values().items() if path.startswith("kernel.") and np.any(value)]
+    def _starts(
+        self, choice: KernelChoice, points: np.ndarray, sample: Table, scale: np.ndarray
+    ) -> list[SparseModel]:
+        """Return where learning starts: at the scales of the data and, if anything was given, from that."""
+        noise, from_data = self._given_noise(), noise_start(sample.z)
+        if not self.learn_hyperparameters:
+            return [SparseModel(choice.kernel, points, from_data if noise is None else noise)]
+        starts = [SparseModel(choice.kernel, points, from_data)]
+        unit = float(np.sqrt(np.mean(scale**2)))  # what is given is in the units of the targets
+        if self.kernel is not None or noise is not None:
+            kernel = choice.kernel if self.kernel is None else as_kernel(self.kernel, "kernel").rescaled(unit**-2)
+            starts += [SparseModel(kernel, points, from_data if noise is None else noise / unit)]
+        return starts
+
+    def _search(self, starts: list[SparseModel], z: np.ndarray, choice: KernelChoice, progress: Any) -> Search:
+        values = starts[0].values()
+        everything = [path for path, value in values.items() if path.startswith("kernel.") and np.any(value)]
         hyperparameters = (*(everything if choice.free is None else choice.free), "noise")
-        low, high = noise_range(z)
+        noises = [*noise_range(z), *(model.noise for model in starts)]
         return Search(
             (*hyperparameters * self.learn_hyperparameters, *("inducing",) * self.learn_inducing),
-            {**choice.bounds, "noise": (min(low, model.noise), max(high, model.noise))},
+            {**choice.bounds, "noise": (min(noises), max(noises))},
             choice.hyperpriors,
             self.n_restarts,
             as_count(self.max_iterations, "max_iterations"),
@@ -293,3 +316,10 @@ class SparseGP(AnsweringRegressor):
         self._restore_columns(state)
         reading, summary = Reading.from_state(state["reading"]), state["fit_result"]
         self._conclude(reading, None if summary is None else FitResult.from_state(summary, reading.reader))
+
+
+def _constant(seen: Survey, scale: np.ndarray) -> float:
+    """Return the log evidence of a constant, for the targets of all rows divided by `scale`."""
+    spread = np.sqrt(seen.squares / seen.count)
+    moving = np.where(spread > 1e-12 * np.abs(seen.mean), spread / scale, 0.0)  # the rest is rounding
+    return constant_log_evidence(seen.count * len(scale), float(np.mean(moving**2)))

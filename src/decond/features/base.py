@@ -50,6 +50,7 @@ class FeatureKernel(Kernel):
     array([[24.]])
     """
 
+    has_variance = True
     features: FeatureMap
     variance: Any = parameter(default=1.0, constraint=positive)
 
@@ -60,6 +61,10 @@ class FeatureKernel(Kernel):
     def diagonal(self, a: Any) -> Any:
         """Return scaled squared norms of features."""
         return self.variance * (self.features.transform(a) ** 2).sum(axis=1)
+
+    def rescaled(self, factor: float) -> "FeatureKernel":
+        """Return it with its variance multiplied."""
+        return self.replace(variance=factor * self.variance)
 
 
 def as_kernel(value: Any, name: str) -> Kernel:

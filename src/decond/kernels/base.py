@@ -37,6 +37,9 @@ class Kernel(Parametrized, abc.ABC):
     accepts_labels = False
     """Whether points may hold labels (text) instead of numbers."""
 
+    has_variance = False
+    """Whether some values of its parameters multiply it by any positive number."""
+
     @abc.abstractmethod
     def gram(self, a: Any, b: Any) -> Any:
         """Return the Gram matrix (len(a), len(b)) of trusted rows."""
@@ -77,6 +80,27 @@ class Kernel(Parametrized, abc.ABC):
 
         picked = (columns,) if isinstance(columns, int | np.integer) else tuple(columns)
         return Columns(self, picked)
+
+    def rescaled(self, factor: float) -> "Kernel":
+        """Return this kernel times a positive number: in its own parameters if it can, else with a variance in front.
+
+        >>> from decond.kernels import RBF, White
+        >>> RBF().rescaled(3.0), (2.0 * RBF() + White(0.1)).rescaled(3.0)
+        (3.0 * RBF(lengthscale=1.0), 6.0 * RBF(lengthscale=1.0) + White(variance=0.3))
+        """
+        return self * factor
+
+    def with_lengthscales(self, scales: np.ndarray) -> "Kernel":
+        """Return this kernel with the lengthscales `scales`, one for each column of the points.
+
+        One lengthscale for several columns becomes the root mean square of theirs, which leaves the mean squared
+        distance of points as it is. Lengthscales that are not in units of columns stay.
+
+        >>> from decond.kernels import RBF, Periodic
+        >>> (RBF([1.0, 1.0]) + RBF(1.0) + Periodic().on([0])).with_lengthscales(np.array([1.0, 7.0]))
+        RBF(lengthscale=[1.0, 7.0]) + RBF(lengthscale=5.0) + Periodic(lengthscale=1.0, period=1.0).on([0])
+        """
+        return self
 
     def __add__(self, other: "Kernel | float") -> "Kernel":
         """Add a kernel or a constant."""

@@ -26,6 +26,15 @@ class _Wrapper(Kernel):
         """Labels are welcome where the inner kernel takes them."""
         return self.kernel.accepts_labels
 
+    @property
+    def has_variance(self) -> bool:  # type: ignore[override]
+        """Whether the inner kernel has one."""
+        return self.kernel.has_variance
+
+    def with_lengthscales(self, scales: np.ndarray) -> Kernel:
+        """Return it around the inner kernel at these lengthscales."""
+        return self.replace(kernel=self.kernel.with_lengthscales(scales))
+
 
 class Scaled(_Wrapper):
     """A kernel multiplied by a positive number; made by ``2.0 * kernel``.
@@ -35,6 +44,7 @@ class Scaled(_Wrapper):
     array([2.])
     """
 
+    has_variance = True
     variance: Any = parameter(default=1.0, constraint=positive)
 
     def gram(self, a: Any, b: Any) -> Any:
@@ -49,6 +59,10 @@ class Scaled(_Wrapper):
         """Return the inner spectrum with its variance scaled."""
         inner = self.kernel.spectrum(n, dimension, rng, orthogonal)
         return Spectrum(inner.frequencies, self.variance * inner.variance)
+
+    def rescaled(self, factor: float) -> Kernel:
+        """Return it with its variance multiplied."""
+        return self.replace(variance=factor * self.variance)
 
     def __repr__(self) -> str:
         """Show the expression that makes it."""
@@ -69,6 +83,10 @@ class _Combination(Kernel):
     def accepts_labels(self) -> bool:  # type: ignore[override]
         """Labels are welcome where every part takes them (pick columns to mix labels with numbers)."""
         return all(part.accepts_labels for part in self.parts)
+
+    def with_lengthscales(self, scales: np.ndarray) -> Kernel:
+        """Return it with every part at these lengthscales."""
+        return self.replace(parts=tuple(part.with_lengthscales(scales) for part in self.parts))
 
 
 class Sum(_Combination):
@@ -98,6 +116,17 @@ class Sum(_Combination):
         stacked = namespace(*frequencies).stack(frequencies)
         return Spectrum(stacked[chosen, np.arange(n)], total)
 
+    @property
+    def has_variance(self) -> bool:  # type: ignore[override]
+        """Whether every part has one."""
+        return all(part.has_variance for part in self.parts)
+
+    def rescaled(self, factor: float) -> Kernel:
+        """Return it with every part rescaled."""
+        if not self.has_variance:
+            return super().rescaled(factor)
+        return self.replace(parts=tuple(part.rescaled(factor) for part in self.parts))
+
     def __repr__(self) -> str:
         """Show the expression that makes it."""
         return " + ".join(map(repr, self.parts))
@@ -124,6 +153,20 @@ class Product(_Combination):
         spectra = [part.spectrum(n, dimension, rng, orthogonal) for part in self.parts]
         frequencies = functools.reduce(operator.add, (spectrum.frequencies for spectrum in spectra))
         return Spectrum(frequencies, functools.reduce(operator.mul, (spectrum.variance for spectrum in spectra)))
+
+    @property
+    def has_variance(self) -> bool:  # type: ignore[override]
+        """Whether any factor has one."""
+        return any(part.has_variance for part in self.parts)
+
+    def rescaled(self, factor: float) -> Kernel:
+        """Return it with the first factor rescaled that has a variance."""
+        if not self.has_variance:
+            return super().rescaled(factor)
+        parts = list(self.parts)
+        chosen = next(i for i, part in enumerate(parts) if part.has_variance)
+        parts[chosen] = parts[chosen].rescaled(factor)
+        return self.replace(parts=tuple(parts))
 
     def __repr__(self) -> str:
         """Show the expression that makes it."""
@@ -156,6 +199,12 @@ class Power(_Wrapper):
     def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Return the spectrum of the repeated product."""
         return Product((self.kernel,) * self.exponent).spectrum(n, dimension, rng, orthogonal)
+
+    def rescaled(self, factor: float) -> Kernel:
+        """Return the power of the inner kernel, rescaled by the root."""
+        if not self.has_variance:
+            return super().rescaled(factor)
+        return self.replace(kernel=self.kernel.rescaled(factor ** (1.0 / self.exponent)))
 
     def __repr__(self) -> str:
         """Show the expression that makes it."""
@@ -201,6 +250,16 @@ class Columns(_Wrapper):
         inner = self.kernel.spectrum(n, len(self.columns), rng, orthogonal)
         placement = np.eye(dimension)[list(self.columns)]
         return Spectrum(inner.frequencies @ placement, inner.variance)
+
+    def rescaled(self, factor: float) -> Kernel:
+        """Return the inner kernel, rescaled, on the same columns."""
+        if not self.has_variance:
+            return super().rescaled(factor)
+        return self.replace(kernel=self.kernel.rescaled(factor))
+
+    def with_lengthscales(self, scales: np.ndarray) -> Kernel:
+        """Return it with the lengthscales of its own columns."""
+        return self.replace(kernel=self.kernel.with_lengthscales(scales[list(self.columns)]))
 
     def _pick(self, a: Any) -> Any:
         if max(self.columns) >= a.shape[1]:

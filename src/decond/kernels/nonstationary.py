@@ -8,7 +8,7 @@ from decond.backend import is_traced, namespace
 from decond.checks import as_count, frozen
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.kernels.base import Kernel
-from decond.kernels.stationary import check_columns
+from decond.kernels.stationary import check_columns, shaped_like
 from decond.parameters import nonnegative, parameter, positive
 
 __all__ = ["Categorical", "Constant", "Linear", "Polynomial", "Precomputed", "White"]
@@ -23,6 +23,7 @@ class Linear(Kernel):
     array([[11.]])
     """
 
+    has_variance = True
     lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
     center: Any = None
 
@@ -45,6 +46,14 @@ class Linear(Kernel):
         """Return scaled squared norms."""
         return (self._scaled(a) ** 2).sum(axis=1)
 
+    def rescaled(self, factor: float) -> "Linear":
+        """Return it with its lengthscales divided by the root."""
+        return self.replace(lengthscale=self.lengthscale / np.sqrt(factor))
+
+    def with_lengthscales(self, scales: np.ndarray) -> "Linear":
+        """Return it at these lengthscales."""
+        return self.replace(lengthscale=shaped_like(self.lengthscale, scales))
+
     def _scaled(self, a: Any) -> Any:
         if self.center is not None:
             check_columns(self, "center", self.center, a.shape[1])
@@ -59,6 +68,7 @@ class Polynomial(Kernel):
     array([[9.]])
     """
 
+    has_variance = True
     degree: int = 2
     offset: Any = parameter(default=1.0, constraint=nonnegative)
     lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
@@ -76,6 +86,15 @@ class Polynomial(Kernel):
         """Return powers of shifted squared norms."""
         return ((scaled_columns(self, a) ** 2).sum(axis=1) + self.offset) ** self.degree
 
+    def rescaled(self, factor: float) -> "Polynomial":
+        """Return it with lengthscales and offset changed so that the power is multiplied."""
+        root = factor ** (1.0 / self.degree)
+        return self.replace(lengthscale=self.lengthscale / np.sqrt(root), offset=self.offset * root)
+
+    def with_lengthscales(self, scales: np.ndarray) -> "Polynomial":
+        """Return it at these lengthscales."""
+        return self.replace(lengthscale=shaped_like(self.lengthscale, scales))
+
 
 class Constant(Kernel):
     """The same covariance for every pair: an unknown constant with variance `value`.
@@ -85,6 +104,7 @@ class Constant(Kernel):
     """
 
     accepts_labels = True
+    has_variance = True
     value: Any = parameter(default=1.0, constraint=positive)
 
     def gram(self, a: Any, b: Any) -> Any:
@@ -94,6 +114,10 @@ class Constant(Kernel):
     def diagonal(self, a: Any) -> Any:
         """Return a full vector."""
         return self.value * namespace(a, self.value).ones(a.shape[0])
+
+    def rescaled(self, factor: float) -> "Constant":
+        """Return it with its value multiplied."""
+        return self.replace(value=factor * self.value)
 
 
 class Categorical(Kernel):
@@ -126,6 +150,7 @@ class White(Kernel):
     """
 
     accepts_labels = True
+    has_variance = True
     variance: Any = parameter(default=1.0, constraint=positive)
 
     def gram(self, a: Any, b: Any) -> Any:
@@ -135,6 +160,10 @@ class White(Kernel):
     def diagonal(self, a: Any) -> Any:
         """Return the variance."""
         return self.variance * namespace(a, self.variance).ones(a.shape[0])
+
+    def rescaled(self, factor: float) -> "White":
+        """Return it with its variance multiplied."""
+        return self.replace(variance=factor * self.variance)
 
 
 class Precomputed(Kernel):

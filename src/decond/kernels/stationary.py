@@ -140,6 +140,10 @@ class Stationary(Kernel):
         radii = self.radii(np.sqrt(rng.chisquare(dimension, n)), rng)
         return Spectrum(directions * radii[:, None] / self.lengthscale)
 
+    def with_lengthscales(self, scales: np.ndarray) -> "Stationary":
+        """Return the same kernel at these lengthscales."""
+        return self.replace(lengthscale=shaped_like(self.lengthscale, scales))
+
 
 class RBF(Stationary):
     """Gaussian kernel exp(-r²/2), r the distance divided by the lengthscale.
@@ -293,6 +297,11 @@ def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
             f"{type(kernel).__name__}: {name} has {size} values but the points have {columns} column(s). Give one "
             f"value for all columns, or {columns} values, or pick columns with .on([...]).",
         )
+
+
+def shaped_like(lengthscale: Any, scales: np.ndarray) -> Any:
+    """Return a lengthscale for each column, or their root mean square where one serves for all."""
+    return scales if np.ndim(lengthscale) == 1 else float(np.sqrt(np.mean(np.square(scales))))
 
 
 def _harmonics_needed(concentration: float) -> int:

@@ -7,7 +7,7 @@ from decond.learning.conditional import (
     conditional_model,
     learn_conditional,
 )
-from decond.learning.fit import BoundWarning, FitResult, maximize_evidence
+from decond.learning.fit import BoundWarning, FitResult, NoSignalWarning, maximize_evidence, warn_if_constant
 from decond.learning.laplace import HyperparameterSample, sample_hyperparameters
 from decond.learning.variables import Learnable, LogNormal, Model, Variable, select
 
@@ -21,10 +21,12 @@ __all__ = [
     "Learnable",
     "LogNormal",
     "Model",
+    "NoSignalWarning",
     "Variable",
     "conditional_model",
     "learn_conditional",
     "maximize_evidence",
     "sample_hyperparameters",
     "select",
+    "warn_if_constant",
 ]

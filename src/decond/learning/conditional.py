@@ -264,7 +264,7 @@ def _maximal_evidence(
     nothing is learned from y.
     """
     scale = float(np.sqrt(np.mean(targets**2))) or 1.0
-    amplified = kernel if hasattr(kernel, "variance") else scale**2 * kernel
+    amplified = kernel if kernel.has_variance else scale**2 * kernel
     lowest, start, highest = (scale * noise for noise in noises)
     model = conditional_model(amplified, y, start**2 / len(y))
     bounds = {"observation.noise": (lowest, highest)}

@@ -15,7 +15,16 @@ from decond.memory import reused_memory
 from decond.messages import warn
 from decond.notebook import card, number, table
 
-__all__ = ["BoundWarning", "FitResult", "Objective", "maximize_evidence"]
+__all__ = [
+    "BoundWarning",
+    "FitResult",
+    "NoSignalWarning",
+    "Objective",
+    "constant_log_evidence",
+    "maximize_evidence",
+    "warn_if_constant",
+    "warn_if_no_better",
+]
 
 MORE = "more restarts, or more iterations where max_iterations is offered"
 """What to try when a search has stopped early; whoever has other names for the two says it in those."""
@@ -31,6 +40,19 @@ class BoundWarning(UserWarning):
     def __init__(self, message: str, *, parameters: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.parameters = parameters
+
+
+class NoSignalWarning(UserWarning):
+    """A search has found nothing that explains the targets better than a constant function does.
+
+    Attributes:
+        log_evidence: The log evidence that the search reached.
+        constant: The largest log-likelihood of a constant with independent noise, in the same units of the targets.
+    """
+
+    def __init__(self, message: str, *, log_evidence: float = np.nan, constant: float = np.nan) -> None:
+        super().__init__(message)
+        self.log_evidence, self.constant = log_evidence, constant
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,12 +124,15 @@ def maximize_evidence(
     max_iterations: int = 200,
     progress: Callable[[int, float], None] | None = None,
     quiet: Sequence[str] = (),
+    also: Sequence[Mapping[str, Any]] = (),
 ) -> FitResult:
     """Learn the variables of a model from targets z.
 
     The first start is the model as given; `n_restarts` more are drawn around it (a factor of about e for positive
-    parameters). `progress` is called with the number of evaluations and the best objective so far. A parameter that
-    ends on the edge of its range is warned of, unless its path is in `quiet`.
+    parameters). `also` are further starts, as values by path: what they leave out is as in the model, and what is
+    outside a range is moved to its end. The best optimum is returned. `progress` is called with the number of
+    evaluations and the best objective so far. A parameter that ends on the edge of its range is warned of, unless
+    its path is in `quiet`.
 
     >>> from decond.kernels import RBF
     >>> from decond.learning import Model, select
@@ -122,16 +147,16 @@ def maximize_evidence(
         raise ArgumentError("n_restarts", f"n_restarts is {n_restarts}; it must be 0 (one start) or more.")
     objective = Objective(model, z, variables, progress)
     rng = np.random.default_rng(seed)
-    start = np.concatenate([variable.free(variable.start) for variable in variables])
+    start, *others = (objective.start_at(values) for values in ({}, *also))
+    restarts = [start + rng.standard_normal(start.shape) for _ in range(n_restarts)]
     lower, upper = objective.bounds
     runs = []
-    for attempt in range(n_restarts + 1):
-        begin = start if attempt == 0 else np.clip(start + rng.standard_normal(start.shape), lower, upper)
+    for attempt, begin in enumerate([start, *others, *restarts]):
         objective.begin()
         with reused_memory():
             found = minimize(
                 objective,
-                begin,
+                np.clip(begin, lower, upper),
                 jac=True,
                 method="L-BFGS-B",
                 bounds=list(zip(lower, upper, strict=True)),
@@ -147,6 +172,54 @@ def maximize_evidence(
     result = _result(objective, value, vector, history, found, [run[0] for run in runs], (lower, upper))
     _warn_of_bounds([name for name in result.on_bounds if name not in quiet])
     return result
+
+
+def warn_if_constant(log_evidence: float, z: np.ndarray) -> None:
+    """Warn if a log evidence of targets z, (n,) or (n, t), is not better than that of a constant function.
+
+    Both are log densities of the same z, so they can be compared only in the units of z and summed over its columns.
+    The constant has a mean of each column and one noise, at their best: see `constant_log_evidence`. A model that
+    learns its noise and the size of f includes the constant, so a search that finds anything is above it. It counts
+    as better from one unit on: that is what one more parameter has to be worth (Akaike 1974), and what a difference
+    of log evidences has to be to deserve more than a bare mention (Kass and Raftery 1995). Of a lower bound of the
+    evidence too little may be known, and the warning can be a false alarm. Targets that are all equal are a constant,
+    and nothing is to be found there.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_constant(-3.0, np.array([1.0, 2.0, 3.0]))  # that of their mean is -3.65
+    ...     warn_if_constant(-2.0, np.array([1.0, 2.0, 3.0]))
+    >>> [warning.category.__name__ for warning in caught]
+    ['NoSignalWarning']
+    """
+    warn_if_no_better(log_evidence, constant_log_evidence(np.size(z), float(np.mean(np.var(z, axis=0)))))
+
+
+def constant_log_evidence(count: int, variance: float) -> float:
+    """Return max log N(z; mean, s²I) over mean and s², for so many values with this mean squared deviation.
+
+    It is -n/2 (1 + log 2πs²) at s² = `variance`; of values that are all equal, infinite.
+
+    >>> round(constant_log_evidence(3, 2 / 3), 2)
+    -3.65
+    """
+    return float(-0.5 * count * (1.0 + np.log(2.0 * np.pi * variance))) if variance > 0.0 else np.inf
+
+
+def warn_if_no_better(log_evidence: float, constant: float) -> None:
+    """Warn if a log evidence is less than one unit above that of a constant, unless the constant is perfect."""
+    if np.isfinite(constant) and log_evidence < constant + 1.0:
+        warn(
+            NoSignalWarning(
+                "what was learned explains the targets no better than a constant does: its log evidence is "
+                f"{log_evidence:.6g}, that of their mean with independent noise {constant:.6g}. Either the rows say "
+                "nothing about the targets, or the search has not found what they say. Check the columns, leave out "
+                "the kernel and the noise so that they come from the data, or give more restarts.",
+                log_evidence=log_evidence,
+                constant=constant,
+            )
+        )
 
 
 class Objective:
@@ -205,6 +278,12 @@ class Objective:
         """The lower and upper ends of the vector."""
         ends = [(v.free(v.lower), v.free(v.upper)) for v in self.variables]
         return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+
+    def start_at(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Return the vector of the start with some variables replaced; values of anything else do not matter."""
+        chosen = [next((values[path] for path in v.paths if path in values), v.start) for v in self.variables]
+        pairs = zip(self.variables, chosen, strict=True)
+        return np.concatenate([v.free(np.broadcast_to(value, v.start.shape)) for v, value in pairs])
 
     def vector_of(self, parameters: Mapping[str, Any]) -> np.ndarray:
         """Return the vector of natural parameters by path."""

@@ -69,6 +69,17 @@ class Linearization(abc.ABC):
         `middle_bar` is the lower triangle of the adjoint of K - E.
         """
 
+    _parameter_pullback: Callable[..., Gradient]
+    """From adjoints to the gradient of the observation's parameters."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: everything but the way back to parameters.
+
+        Only learning takes it, from a linearization of its own. A posterior holds one for its numbers, and has to be
+        pickled even if an observation gave a lambda.
+        """
+        return {**self.__dict__, "_parameter_pullback": _not_pickled}
+
     @property
     def size(self) -> int:
         """The number m of observed values."""
@@ -126,7 +137,7 @@ class FixedLinearization(Linearization):
         self.identity = identity
         self.noise = noise
         self.sampling = sampling
-        self._noise_pullback = noise_pullback
+        self._parameter_pullback = noise_pullback
 
     @property
     def transformation(self) -> Any:
@@ -151,7 +162,7 @@ class FixedLinearization(Linearization):
         self, noise_bar: Any, rows_bar: Any = None, middle_bar: Any = None, *, points: bool = True
     ) -> Gradient:
         """Return the gradient of the noise parameters."""
-        return self._noise_pullback(noise_bar)
+        return self._parameter_pullback(noise_bar)
 
 
 class SamplingNoise:
@@ -277,3 +288,10 @@ class MediatedLinearization(Linearization):
         if self.shared is not None:
             gram_bar -= middle_bar
         return self._parameter_pullback(noise_bar, cross_bar, gram_bar, points)
+
+
+def _not_pickled(*adjoints: Any) -> Gradient:
+    """Stand for a pullback that was left out of a pickle."""
+    raise RuntimeError(
+        "a linearization that was pickled or copied has no gradient; call `linearize` of its observation."
+    )

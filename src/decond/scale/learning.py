@@ -1,6 +1,6 @@
 """Learning a sparse model: where inducing points start, and few passes over many rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -57,12 +57,14 @@ def starting_points(x: np.ndarray, n: int, seed: int) -> np.ndarray:
     return rows[np.unique(chosen)]
 
 
-def learn(model: SparseModel, source: Source, seen: Survey, search: Search) -> FitResult:
+def learn(
+    model: SparseModel, source: Source, seen: Survey, search: Search, also: Sequence[Mapping[str, Any]] = ()
+) -> FitResult:
     """Maximize the evidence over what is free; the first start is the model as given.
 
-    Further starts draw other inducing points (if these are free) and hyperparameters around the given ones. Of many
-    rows a sample is learned from first; the best start then goes on with all rows for a few iterations. Targets of
-    the source and of what was seen of it are in the same units.
+    `also` are further starts, as hyperparameters by path. Restarts draw other inducing points (if these are free) and
+    hyperparameters around those of the model. Of many rows a sample is learned from first; the best start then goes
+    on with all rows for a few iterations. Targets of the source and of what was seen of it are in the same units.
 
     >>> from decond.kernels import RBF
     >>> from decond.scale import Table, survey
@@ -76,71 +78,63 @@ def learn(model: SparseModel, source: Source, seen: Survey, search: Search) -> F
     if search.n_restarts < 0:
         raise ArgumentError("n_restarts", f"n_restarts is {search.n_restarts}; it must be 0 (one start) or more.")
     sample = seen.sample
-    center, scale = _units(sample.x)
-    results = [
-        _maximized(
-            _InColumnUnits(start, center, scale), sample, search, search.max_iterations, quiet=not seen.complete
-        )
-        for start in _starts(model, sample.x, search)
-    ]
-    best = max(results, key=lambda result: max(result.starts))
-    if not seen.complete:
-        best = _continued(best, source, len(sample), search)
-        results.append(best)
-    return _told(best, results)
+    scaled = _InColumnUnits(model, *_units(sample.x))
+    starts = [*also, *_restarts(scaled, sample.x, search)]
+    first = maximize_evidence(
+        scaled,
+        sample,
+        search.variables(scaled),
+        n_restarts=0,
+        max_iterations=search.max_iterations,
+        progress=search.progress,
+        quiet=() if seen.complete else search.free,
+        also=starts,
+    )
+    return _in_data_units(first if seen.complete else _continued(first, source, len(sample), search))
 
 
-def _continued(best: FitResult, source: Source, sampled: int, search: Search) -> FitResult:
-    """Go on with all rows from what a sample has taught."""
-    story = f"of {len(source)} rows, {sampled} were learned from first ({best.status}), then all of them: "
-    final = _maximized(best.model, source, search, search.full_iterations, quiet=False)
+def _continued(first: FitResult, source: Source, sampled: int, search: Search) -> FitResult:
+    """Go on with all rows from what a sample has taught; the counts are those of both searches."""
+    final = maximize_evidence(
+        first.model,
+        source,
+        search.variables(first.model),
+        n_restarts=0,
+        max_iterations=search.full_iterations,
+        progress=search.progress,
+    )
+    story = f"of {len(source)} rows, {sampled} were learned from first ({first.status}), then all of them: "
     end = final.message if final.status == "converged" else f"{search.full_iterations} more iterations at most."
-    return replace(final, message=story + end)
+    return replace(
+        final,
+        message=story + end,
+        evaluations=first.evaluations + final.evaluations,
+        failures=first.failures + final.failures,
+        starts=first.starts + final.starts,
+    )
 
 
-def _starts(model: SparseModel, x: np.ndarray, search: Search) -> list[SparseModel]:
-    """Return the given model and, for every restart, one near it."""
+def _restarts(model: "_InColumnUnits", x: np.ndarray, search: Search) -> Iterator[dict[str, Any]]:
+    """Yield values near those of the model, and other inducing points, for every restart."""
     rng = np.random.default_rng(search.seed)
-    center, scale = _units(x)
-    starts = [model]
     for attempt in range(search.n_restarts):
         values: dict[str, Any] = {}
-        for variable in search.variables(_InColumnUnits(model, center, scale)):
+        for variable in search.variables(model):
             if variable.name == "inducing":
-                seed = search.seed + attempt + 1
-                values["inducing"] = starting_points(x, len(model.inducing), seed)
+                points = starting_points(x, len(model.model.inducing), search.seed + attempt + 1)
+                if len(points) == len(model.model.inducing):  # else there are too few distinct rows for others
+                    values["inducing"] = (points - model.center) / model.scale
                 continue
             free = variable.free(variable.start) + rng.standard_normal(variable.start.size)
-            lower, upper = variable.free(variable.lower), variable.free(variable.upper)
-            values.update(dict.fromkeys(variable.paths, variable.natural(np.clip(free, lower, upper))))
-        starts.append(model.with_values(values))
-    return starts
+            values[variable.name] = variable.natural(free)
+        yield values
 
 
-def _maximized(model: "_InColumnUnits", data: Source, search: Search, iterations: int, quiet: bool) -> FitResult:
-    return maximize_evidence(
-        model,
-        data,
-        search.variables(model),
-        n_restarts=0,
-        max_iterations=iterations,
-        progress=search.progress,
-        quiet=search.free if quiet else (),
-    )
-
-
-def _told(best: FitResult, results: list[FitResult]) -> FitResult:
-    """Return the best result in the units of the data, with the counts of all."""
-    model = best.model.model
-    parameters = {**best.parameters, **({"inducing": model.inducing} if "inducing" in best.parameters else {})}
-    return replace(
-        best,
-        model=model,
-        parameters=parameters,
-        evaluations=sum(result.evaluations for result in results),
-        failures=sum(result.failures for result in results),
-        starts=tuple(start for result in results for start in result.starts),
-    )
+def _in_data_units(result: FitResult) -> FitResult:
+    """Return the result with its inducing points in the units of the data."""
+    model = result.model.model
+    parameters = {**result.parameters, **({"inducing": model.inducing} if "inducing" in result.parameters else {})}
+    return replace(result, model=model, parameters=parameters)
 
 
 class _InColumnUnits:
