@@ -35,6 +35,12 @@ TABLE_F = THEOREMS + "appendix_f_kernel_bayes_rules.py"
 OPERATORS = THEOREMS + "appendix_f_operators.py"
 APPLICATIONS = THEOREMS + "section_8_applications.py"
 SIMULATORS = THEOREMS + "section_8_lfi.py"
+LATENT = "tests/unit/test_latent_input.py"
+SAMPLER = "tests/unit/test_latent_input_sampler.py"
+LAPLACE = "tests/unit/test_laplace.py"
+AVERAGES = "tests/unit/test_model_average.py"
+SAMPLED = "tests/unit/test_sampled_groups.py"
+DENSITY = "tests/unit/test_input_density.py"
 
 
 def _of(file: str, tests: str, *edits: tuple[str, str] | tuple[str, str, str]) -> list[Mutant]:
@@ -61,7 +67,9 @@ LINALG = [
         ("side=0, lower=0, trans_a=int(not transposed)", "side=0, lower=0, trans_a=int(transposed)"),
         ("trans_a=int(transposed), overwrite_b=1", "trans_a=int(not transposed), overwrite_b=1"),
         ("dgemm(-1.0, b[:, first]", "dgemm(1.0, b[:, first]"),
-        ("add_to_diagonal(shifted, relative * scale)", "add_to_diagonal(shifted, relative)"),
+        ("return np.tril(upper.T)", "return np.tril(upper)"),
+        ("vectors * np.sqrt(np.maximum(values", "vectors * (np.maximum(values"),
+        ("return Factor(upper, relative * scale)", "return Factor(upper, relative)"),
         ("return norm * norm", "return norm"),
         ("JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)", "JITTERS = (1e-14, 1e-12, 1e-10, 1e-2)"),
     ),
@@ -195,16 +203,23 @@ OBSERVATIONS = [
         "regression/observations.py",
         POSTERIORS,
         ("noise = self.noise**2 if self.repeats", "noise = self.noise if self.repeats"),
-        ("else self.noise**2 / self.repeats", "else self.noise**2 * self.repeats"),
+        ("noise = self.noise**2 if self.repeats is None else", "noise = self.noise**2 if True else"),
+        ("own = self.noise**2 if self.repeats is None else", "own = self.noise**2 if True else"),
+        ("own = trace if self.repeats is None else", "own = trace if True else"),
         ('return {"noise": 2.0 * self.noise * _trace', 'return {"noise": self.noise * _trace'),
         ("noise = self.scale * self.noise_covariance", "noise = 1.0 * self.noise_covariance"),
-        ("add_to_diagonal(noise, self.noise**2)", "add_to_diagonal(noise, self.noise)"),
+        ("add_to_diagonal(noise, own)", "pass"),
         ('"scale": float(scale_bar)', '"scale": 0.5 * float(scale_bar)'),
         ("np.bincount(index, self.weights)[index]", "np.bincount(index)[index]"),
         ("np.bincount(index, shares**2)", "np.bincount(index, shares)"),
         ("(diagonal @ spread)", "diagonal.sum()"),
         ("(averaging, 1.0 / spread,", "(averaging, np.bincount(index),"),
-        ("1.0 - reliability)", "reliability)"),
+        (
+            "1.0 - np.unique(self.groups, return_counts=True)[1] / self",
+            "np.unique(self.groups, return_counts=True)[1] / self",
+        ),
+        ("return noise + target_variance", "return noise"),
+        ("add_to_diagonal(noise, target_variance)", "pass"),
         ("self.y, tau**2,", "self.y, self.noise**2,"),
         ('gradient["noise"] += 2.0 * self.noise * ridge_bar', 'gradient["noise"] += 0.0', TASKS),
         ('["mediator_noise"] = 2.0 *', '["mediator_noise"] = 1.0 *'),
@@ -222,19 +237,96 @@ OBSERVATIONS = [
         ("smoother.kernel.gram(y_task, y_task)", "np.zeros((len(y_task), len(y_task)))", TASKS),
     ),
     *_of(
-        "regression/unseen.py",
-        POSTERIORS,
-        ("len(z) * np.log(2.0 * np.pi * noise**2)", "len(z) * np.log(2.0 * np.pi * noise)"),
-        ("bound -= rel_entr", "bound += rel_entr"),
-        ("shares.sum(axis=1) - (scores", "shares.sum(axis=1) + (scores"),
-        (" + variance[:, None]) / (2.0", ") / (2.0"),
-        ("- mean**2 + noise", "- mean**2"),
+        "regression/latent_input.py",
+        LATENT,
+        ("np.bincount(index, z / variance) / precision", "np.bincount(index, z) / precision"),
+        ("-0.5 * (logs + scatter)", "-0.5 * logs"),
+        ("np.log(precision / (2.0 * np.pi)).sum() + ", "", SAMPLER),
+        ("- offset - prior[self.rows] - noise", "- offset - prior[self.rows]"),
+        ("return offset + prior + multiply", "return prior + multiply"),
+        ("logs *= -0.5 / variance", "logs *= -1.0 / variance"),
+        ("logs += self._log_weights", "pass"),
+        ("+ top - 0.5 * np.log(2.0 * np.pi * variance)", "+ top"),
+        ("values, values) / total + variance", "values, values) / total"),
+        (
+            "np.exp(log_likelihoods.min(axis=0) - log_likelihoods)",
+            "np.exp(log_likelihoods - log_likelihoods.max(axis=0))",
+        ),
+        ("np.sqrt(len(ratios)) * ratios.mean", "len(ratios) * ratios.mean"),
+        ("self.value = self._integral - divergence", "self.value = self._integral + divergence"),
+        (
+            "0.5 * self._squares() / self._seen.variance",
+            "0.5 * (self._z - self.mean[:, None]) ** 2 / self._seen.variance",
+        ),
+        ("+ scatter + logs)", "+ logs)"),
+        ("np.diagonal(self._gram) - (half", "np.diagonal(self._gram) + (half"),
+        ("0.5 * (np.outer(beta, beta) - multiply", "0.5 * (np.outer(beta, beta) + multiply", POSTERIORS),
+        ("mean_bar = float(beta.sum())", "mean_bar = 0.0", POSTERIORS),
+        ("self._squares() / v**2 - 1.0 / v", "self._squares() / v**2", POSTERIORS),
+        ("pulled.a + pulled.b", "pulled.a", POSTERIORS),
+        ("part.variance + part.mean**2 for part", "part.variance for part", AVERAGES),
+        ("axis=0, b=weights[:, None])", "axis=0)", AVERAGES),
+    ),
+]
+
+LEARNING = [
+    *_of(
+        "learning/laplace.py",
+        LAPLACE,
+        ("0.5 * float(np.sum(np.log(2.0 * np.pi / self.curvatures)))", "0.0"),
+        ("self.objective - self.log_mass - 0.5 *", "-0.5 *"),
+        ("spread / np.sqrt(mode.curvatures)", "spread / mode.curvatures"),
+        ("mode.axes.T for mode in modes", "mode.axes for mode in modes"),
+        ("logs -= logsumexp([mode.log_density(vectors) for mode in modes], axis=0)", "logs = logs"),
+        ("if is_in else -np.inf", "if True else -np.inf"),
+        ("key=lambda end: -end[0]", "key=lambda end: end[0]"),
+        ("squared_distance(vector)[0] > 1.0 for", "squared_distance(vector)[0] > -1.0 for"),
+        ("(behind - ahead) / (2.0", "(behind - ahead) / (1.0"),
+        ("np.maximum(curvatures, settings.least_curvature)", "np.maximum(curvatures, 1e-9)"),
+    ),
+    *_of(
+        "learning/model_average.py",
+        AVERAGES,
+        ("np.log(weights @ densities).sum(axis=1)", "np.log(weights @ densities).mean(axis=1)"),
+        ("importance @ weights / importance.sum()", "weights[np.argmax(importance)]"),
+        ("np.flatnonzero(weights >= threshold)", "np.arange(len(weights))"),
+        ("[w * c.weights for w, c in", "[c.weights for w, c in"),
+        ("cumulative = np.cumsum(weights[order])", "cumulative = np.cumsum(np.ones(len(order)))"),
+    ),
+    *_of(
+        "learning/latent_inputs.py",
+        SAMPLER,
+        ("value + self._objective.log_hyperprior(vector)", "value"),
+        ("- self._rng.exponential()", "- 0.1"),
+        ("(step, high) if step < 0.0 else (low, step)", "(low, step) if step < 0.0 else (step, high)"),
+        ("with_known_variance(noise**2, self._known)", "noise**2"),
+        ("if stack_tables else runs", "if not stack_tables else runs"),
+        ("share / len(run.values)) for", "share) for"),
+    ),
+    *_of(
+        "estimators/sampled_groups.py",
+        SAMPLED,
+        ("/ np.sqrt(freedom[freedom > 0.0])[:, None]", ""),
+        ("np.sqrt(1.0 + uncertainty / within)", "np.sqrt(1.0 + 0.0 * uncertainty / within)"),
+        ("logs -= logsumexp(logs + np.log(counts), axis=1)[:, None]", "logs = logs"),
+        ("unlisted**2 * (about_center", "unlisted * (about_center"),
+        ("(1.0 - about_center) / left", "(1.0 - about_center) / sizes"),
+        ("- sampling.mean(axis=0)", ""),
+        ("overall + reliability * (means - overall)", "means"),
+    ),
+    *_of(
+        "estimators/input_density.py",
+        DENSITY,
+        ("center + stretch * (mean - center)", "mean"),
+        ("logs = task - proposal[:, None]", "logs = task + 0.0 * proposal[:, None]"),
+        ("1.0 + drift * ndtri", "1.0 + 0.0 * ndtri"),
+        ("np.sqrt(1.0 - smoothing**2) * residual + smoothing * noise", "residual + noise"),
     ),
 ]
 
 REGRESSION = [
     *_of(
-        "regression/conditioning.py",
+        "regression/linear_gaussian.py",
         TASKS,
         ("inner -= linear.shared", "inner += linear.shared"),
         ("linear.bridge(linear.bridge(gram).T)", "linear.bridge(gram)"),
@@ -242,7 +334,7 @@ REGRESSION = [
         ("linear.sampling.variances(np.diagonal(gram), averaged)", "averaged", POSTERIORS),
     ),
     *_of(
-        "regression/evidence.py",
+        "regression/linear_gaussian.py",
         POSTERIORS,
         ("times_symmetric(inner, G, 2.0)", "times_symmetric(inner, G, 1.0)"),
         ("M_bar -= residual_bar @ mean", "M_bar += residual_bar @ mean"),
@@ -331,4 +423,4 @@ INFERENCE = [
     ),
 ]
 
-MUTANTS = [*LINALG, *KERNELS_AND_FEATURES, *EMBEDDINGS, *OBSERVATIONS, *REGRESSION, *INFERENCE]
+MUTANTS = [*LINALG, *KERNELS_AND_FEATURES, *EMBEDDINGS, *OBSERVATIONS, *LEARNING, *REGRESSION, *INFERENCE]

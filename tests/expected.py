@@ -4,10 +4,12 @@ Wording belongs in `tests/unit/test_messages.py`.
 """
 
 import contextlib
+import warnings
 
 import pytest
 
-from decond.errors import ArgumentError
+from decond.errors import ArgumentError, ResolutionWarning
+from decond.learning import NoSignalWarning
 
 
 @contextlib.contextmanager
@@ -32,3 +34,12 @@ def raised(error, **attributes):
     with pytest.raises(error) as caught:
         yield caught
     assert {name: getattr(caught.value, name) for name in attributes} == attributes, caught.value
+
+
+@contextlib.contextmanager
+def says_little():
+    """Let a table be too small to resolve f or to tell it from a constant, where a test is about something else."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResolutionWarning)
+        warnings.simplefilter("ignore", NoSignalWarning)
+        yield

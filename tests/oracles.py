@@ -230,7 +230,7 @@ def leave_one_out(K: Array, M: Array, Sigma: Array, z: Array) -> tuple[Array, Ar
     return means, variances
 
 
-# Honest error bars (docs/adr/0007): noise of unseen x, smoothness from the pairs, mixtures
+# Honest error bars (docs/adr/0014): noise of rows that are not listed, smoothness from the pairs, mixtures
 
 
 def averaging(groups: Array, weights: Array | None = None) -> Array:
@@ -240,8 +240,8 @@ def averaging(groups: Array, weights: Array | None = None) -> Array:
     return M / M.sum(0)
 
 
-def unseen_x_noise(K: Array, M: Array) -> Array:
-    """Diagonal covariance of targets measured at one unseen x each: the prior variance of f under column j of M."""
+def within_noise(K: Array, M: Array) -> Array:
+    """Diagonal of the prior variances of f under the weights in each column of M: what one row says of the mean."""
     n, m = M.shape
     noise = np.zeros((m, m))
     for j in range(m):
@@ -260,7 +260,7 @@ def sampled_groups_noise(K: Array, groups: Array, weights: Array | None = None) 
     M = averaging(groups, weights)
     sizes = [1.0 / (column**2).sum() for column in M.T]
     several = [size > 1.5 for size in sizes]
-    biased = np.diag(unseen_x_noise(K, M))
+    biased = np.diag(within_noise(K, M))
     variances = [v * n / (n - 1.0) for v, n, use in zip(biased, sizes, several, strict=True) if use]
     pooled = np.mean(variances) if variances else 0.0
     own = iter(variances)

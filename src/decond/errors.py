@@ -3,7 +3,7 @@
 Programs read the attributes; the text is for people and may change in any release.
 """
 
-__all__ = ["ArgumentError", "ArgumentTypeError", "DataWarning"]
+__all__ = ["ArgumentError", "ArgumentTypeError", "DataWarning", "ResolutionWarning"]
 
 
 class _AboutArgument(Exception):  # noqa: N818 - shared by errors and a warning
@@ -50,3 +50,18 @@ class DataWarning(_AboutArgument, UserWarning):
     >>> str(DataWarning("y_task", "y_task has values beyond those of y."))
     'y_task has values beyond those of y.'
     """
+
+
+class ResolutionWarning(UserWarning):
+    """The targets do not say how z varies with x within one value of the mediator or one group.
+
+    Attributes:
+        resolution: How much f varies there, in units of its error bar; below one.
+
+    >>> ResolutionWarning("the resolution is 0.5, below one.", resolution=0.5).resolution
+    0.5
+    """
+
+    def __init__(self, message: str, *, resolution: float = 0.0) -> None:
+        super().__init__(message)
+        self.resolution = resolution

@@ -11,17 +11,16 @@ from decond.regression import (
     Aggregated,
     Direct,
     FunctionPrior,
+    LatentInput,
     MixturePosterior,
     TaskTransformed,
     Transformed,
-    UnseenInput,
     WeightPrior,
     condition,
     log_evidence,
     log_evidence_and_gradient,
 )
 from decond.regression import posterior as posterior_module
-from decond.regression.unseen import shares_given
 
 RNG = np.random.default_rng(5)
 N, M = 12, 17
@@ -32,6 +31,9 @@ SHARES = np.random.default_rng(7).dirichlet(np.full(N, 0.3), M).T
 SIGNED = SHARES - np.linspace(0.2, 1.3, M) * np.random.default_rng(9).dirichlet(np.full(N, 0.3), M).T
 GROUPS = np.array([0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 0, 2])  # of 3 and 4 there is one row each
 ROW_WEIGHTS = np.linspace(0.5, 2.0, N)
+SIZES = np.array([8.0, 4.0, 3.0, np.inf, 2.0])  # 4, 3, 3, 1 and 1 rows are listed
+SAMPLING = np.linspace(0.0, 1.0, M)
+KNOWN = np.linspace(0.05, 0.6, M)
 PSI = features.Polynomial(2)
 
 PRIORS = {
@@ -41,27 +43,51 @@ PRIORS = {
 OBSERVATIONS = {
     "direct": Direct(X, noise=0.3),
     "direct, repeated": Direct(X, noise=0.3, repeats=np.arange(1.0, N + 1.0)),
+    "direct, known": Direct(X, noise=0.3, target_variance=KNOWN[:N]),
+    "direct, repeated, known": Direct(X, noise=0.3, repeats=np.arange(1.0, N + 1.0), target_variance=KNOWN[:N]),
     "given, isotropic": Transformed(X, MATRIX, noise=0.5),
     "given, diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.2),
     "given, full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T + np.eye(M), noise=0.2),
     "given, scaled number": Transformed(X, MATRIX, noise_covariance=0.3, noise=0.2, scale=1.7),
     "given, scaled diagonal": Transformed(X, MATRIX, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.1, scale=1.7),
     "given, scaled full": Transformed(X, MATRIX, noise_covariance=ROOT @ ROOT.T, noise=0.2, scale=1.7),
-    "given, sampled": Transformed(X, SHARES, noise_covariance=np.linspace(0.1, 0.9, M), noise=0.2, sampled=True),
-    "given, sampled, both signs": Transformed(X, SIGNED, ROOT @ ROOT.T, noise=0.2, scale=0.4, sampled=True),
-    "aggregated": Aggregated(X, np.arange(N) % 5, noise=0.2, individual_noise=0.3),
-    "aggregated, sampled": Aggregated(
-        X, GROUPS, noise=0.2, individual_noise=0.3, weights=ROW_WEIGHTS, sampled=True, repeats=[1, 2, 5, 1, 3]
+    "given, repeated": Transformed(X, MATRIX, noise=0.5, repeats=np.arange(1.0, M + 1.0)),
+    "given, full, repeated": Transformed(
+        X, MATRIX, ROOT @ ROOT.T, noise=0.5, scale=1.7, repeats=np.arange(1.0, M + 1.0)
     ),
-    "aggregated, reliability": Aggregated(
-        X, GROUPS, noise=0.2, individual_noise=0.3, reliability=np.linspace(0.5, 1.0, 5)
+    "given, known": Transformed(X, MATRIX, noise=0.5, target_variance=KNOWN),
+    "given, scaled full, known": Transformed(X, MATRIX, ROOT @ ROOT.T, noise=0.2, scale=1.7, target_variance=KNOWN),
+    "given, sampled": Transformed(X, SHARES, np.linspace(0.1, 0.9, M), noise=0.2, sampling=SAMPLING),
+    "given, sampled, both signs": Transformed(X, SIGNED, ROOT @ ROOT.T, noise=0.2, scale=0.4, sampling=np.ones(M)),
+    "given, sampled, known": Transformed(X, SHARES, 0.3, noise=0.2, sampling=SAMPLING, target_variance=KNOWN),
+    "aggregated": Aggregated(X, np.arange(N) % 5, noise=0.2, individual_noise=0.3),
+    "aggregated, known": Aggregated(
+        X, GROUPS, noise=0.2, individual_noise=0.3, weights=ROW_WEIGHTS, target_variance=KNOWN[:5]
+    ),
+    "aggregated, many unlisted": Aggregated(
+        X, GROUPS, noise=0.2, individual_noise=0.3, weights=ROW_WEIGHTS, group_sizes=np.inf, repeats=[1, 2, 5, 1, 3]
+    ),
+    "aggregated, some unlisted": Aggregated(
+        X, GROUPS, noise=0.2, individual_noise=0.3, group_sizes=SIZES, target_variance=KNOWN[:5]
     ),
     "mediated, full": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3),
     "mediated, map": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator="map"),
     "mediated, untied": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator_noise=0.7),
+    "mediated, full, known": TaskTransformed(X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, target_variance=KNOWN),
+    "mediated, map, known": TaskTransformed(
+        X, Y, Y_TASK, kernels.RBF(0.8), noise=0.3, mediator="map", target_variance=KNOWN
+    ),
     "mediated by features": TaskTransformed(X, Y, Y_TASK, PSI.kernel(0.8), noise=0.3),
     "mediated by features, map": TaskTransformed(X, Y, Y_TASK, PSI.kernel(0.8), noise=0.3, mediator="map"),
 }
+LATENT = {
+    "latent": LatentInput(X, SHARES, noise=0.4),
+    "latent, known": LatentInput(X, SHARES, noise=0.4, target_variance=KNOWN),
+    "latent, assigned": LatentInput(X, SHARES, noise=0.4, assignment=np.arange(M) % N),
+    "latent, assigned, known": LatentInput(X, SHARES, noise=0.4, target_variance=KNOWN, assignment=np.arange(M) // 3),
+}
+"""Observations whose posterior or whose forms are not those of the linear-Gaussian model."""
+
 X_NEW = np.random.default_rng(8).standard_normal((6, 2))
 
 
@@ -69,7 +95,7 @@ def forms_of(prior, observation):
     forms = ["function"]
     if observation.linearize().isotropic:
         forms.append("inducing")
-    if isinstance(prior, WeightPrior) and not getattr(observation, "sampled", False):
+    if isinstance(prior, WeightPrior) and observation.linearize().sampling is None:
         forms.append("weight")
     return forms
 
@@ -86,11 +112,6 @@ def mediated(full=True, tau=0.3, gram=lambda a, b: oracle_kernels.rbf(a, b, 0.8)
     return inverse @ cross, within + 0.3**2 * np.eye(M)
 
 
-def drawn_together(reliability):
-    A = oracles.averaging(GROUPS)
-    return A * reliability + np.outer(A.mean(1), 1.0 - reliability)
-
-
 def polynomial(a, b):
     return 0.8 * oracle_kernels.polynomial(a, b, 2)
 
@@ -100,30 +121,54 @@ REPEATS = np.array([1, 2, 5, 1, 3])
 EXPECTED = {
     "direct": lambda: (np.eye(N), 0.3**2 * np.eye(N)),
     "direct, repeated": lambda: (np.eye(N), np.diag(0.3**2 / np.arange(1.0, N + 1.0))),
+    "direct, known": lambda: (np.eye(N), np.diag(0.3**2 + KNOWN[:N])),
+    "direct, repeated, known": lambda: (np.eye(N), np.diag(0.3**2 / np.arange(1.0, N + 1.0) + KNOWN[:N])),
     "given, isotropic": given(0.5**2 * ONE),
     "given, diagonal": given(DIAGONAL + 0.2**2 * ONE),
     "given, full": given(FULL + ONE + 0.2**2 * ONE),
     "given, scaled number": given((1.7 * 0.3 + 0.2**2) * ONE),
     "given, scaled diagonal": given(1.7 * DIAGONAL + 0.1**2 * ONE),
     "given, scaled full": given(1.7 * FULL + 0.2**2 * ONE),
+    "given, repeated": given(np.diag(0.5**2 / np.arange(1.0, M + 1.0))),
+    "given, full, repeated": given(1.7 * FULL + np.diag(0.5**2 / np.arange(1.0, M + 1.0))),
+    "given, known": given(0.5**2 * ONE + np.diag(KNOWN)),
+    "given, scaled full, known": given(1.7 * FULL + 0.2**2 * ONE + np.diag(KNOWN)),
     "given, sampled": lambda: (SHARES, DIAGONAL + 0.2**2 * ONE),
     "given, sampled, both signs": lambda: (SIGNED, 0.4 * FULL + 0.2**2 * ONE),
+    "given, sampled, known": lambda: (SHARES, (0.3 + 0.2**2) * ONE + np.diag(KNOWN)),
     "aggregated": lambda: (oracles.averaging(np.arange(N) % 5), oracles.aggregated_noise(np.arange(N) % 5, 0.2, 0.3)),
-    "aggregated, sampled": lambda: (
+    "aggregated, known": lambda: (
+        oracles.averaging(GROUPS, ROW_WEIGHTS),
+        oracles.aggregated_noise(GROUPS, 0.2, 0.3, ROW_WEIGHTS) + np.diag(KNOWN[:5]),
+    ),
+    "aggregated, many unlisted": lambda: (
         oracles.averaging(GROUPS, ROW_WEIGHTS),
         oracles.aggregated_noise(GROUPS, 0.2, 0.3, ROW_WEIGHTS, REPEATS),
     ),
-    "aggregated, reliability": lambda: (
-        drawn_together(np.linspace(0.5, 1.0, 5)),
-        oracles.aggregated_noise(GROUPS, 0.2, 0.3),
+    "aggregated, some unlisted": lambda: (
+        oracles.averaging(GROUPS),
+        oracles.aggregated_noise(GROUPS, 0.2, 0.3) + np.diag(KNOWN[:5]),
     ),
     "mediated, full": mediated,
     "mediated, map": lambda: mediated(full=False),
     "mediated, untied": lambda: mediated(tau=0.7),
+    "mediated, full, known": lambda: (mediated()[0], mediated()[1] + np.diag(KNOWN)),
+    "mediated, map, known": lambda: (mediated(full=False)[0], 0.3**2 * ONE + np.diag(KNOWN)),
     "mediated by features": lambda: mediated(gram=polynomial),
     "mediated by features, map": lambda: mediated(full=False, gram=polynomial),
 }
-"""M and Sigma of the observations as the paper writes them, without the noise of unseen x."""
+"""M and Sigma of the observations as the paper writes them, without the noise of rows that are not known."""
+
+SAMPLED = {
+    "given, sampled": lambda K: SAMPLING * oracles.within_noise(K, SHARES),
+    "given, sampled, both signs": lambda K: oracles.within_noise(K, SIGNED),
+    "given, sampled, known": lambda K: SAMPLING * oracles.within_noise(K, SHARES),
+    "aggregated, many unlisted": lambda K: oracles.sampled_groups_noise(K, GROUPS, ROW_WEIGHTS),
+    "aggregated, some unlisted": lambda K: (1.0 - LISTED / SIZES) * oracles.sampled_groups_noise(K, GROUPS),
+}
+"""The noise of rows that are not known, from the prior covariance of f at those that are."""
+
+LISTED = np.bincount(GROUPS)
 
 
 def covariance(prior, a, b):
@@ -134,15 +179,11 @@ def covariance(prior, a, b):
 
 
 def transformation_and_noise(prior, observation):
-    """Return M and Sigma in full, with the noise of unseen x, from oracles alone."""
+    """Return M and Sigma in full from oracles alone."""
     [name] = [name for name, one in OBSERVATIONS.items() if one is observation]
     M_, noise = EXPECTED[name]()
-    if getattr(observation, "sampled", False):
-        K = covariance(prior, X, X)
-        aggregated = isinstance(observation, Aggregated)
-        noise = noise + (
-            oracles.sampled_groups_noise(K, GROUPS, ROW_WEIGHTS) if aggregated else oracles.unseen_x_noise(K, M_)
-        )
+    if name in SAMPLED:
+        noise = noise + SAMPLED[name](covariance(prior, X, X))
     return M_, noise
 
 
@@ -257,15 +298,34 @@ def slopes(prior, observation, z):
 
 
 @pytest.mark.parametrize("columns", [None, 3])
-def test_gradient_of_the_evidence_is_that_of_central_differences(prior, observation, columns):
-    z = targets(observation, columns)
+@pytest.mark.parametrize("name", [*OBSERVATIONS, *LATENT])
+def test_gradient_of_the_evidence_is_that_of_central_differences(prior, name, columns):
+    """For every observation: one value from both functions, and a slope in every parameter."""
+    observation = {**OBSERVATIONS, **LATENT}[name]
+    z = targets(observation, 1 if columns and name in LATENT else columns)
     value, gradient = log_evidence_and_gradient(prior, observation, z)
     expected = slopes(prior, observation, z)
-    assert value == pytest.approx(log_evidence(prior, observation, z), rel=1e-11)
+    assert value == pytest.approx(log_evidence(prior, observation, z), rel=1e-10)
     assert set(gradient) == set(expected)
     for path, slope in expected.items():
         assert np.shape(gradient[path]) == slope.shape
         np.testing.assert_allclose(gradient[path], slope, rtol=1e-6, atol=1e-6 * abs(value), err_msg=path)
+
+
+@pytest.mark.parametrize("name", [*OBSERVATIONS, *LATENT])
+def test_gradient_of_the_evidence_in_the_points(name):
+    observation, prior = {**OBSERVATIONS, **LATENT}[name], PRIORS["kernel"]
+    z = targets(observation)
+    value, gradient = log_evidence_and_gradient(prior, observation, z, points=True)
+    for path in [path for path in ("x", "y") if f"observation.{path}" in gradient]:
+        at = np.array(getattr(observation, path))
+        for index in [(0, 0), (5, at.shape[1] - 1), (11, 0)]:
+            step = np.zeros_like(at)
+            step[index] = 1e-5
+            ends = [log_evidence(prior, observation.replace(**{path: at + s * step}), z) for s in (1.0, -1.0)]
+            slope = (ends[0] - ends[1]) / 2e-5
+            found = gradient[f"observation.{path}"][index]
+            assert found == pytest.approx(slope, rel=1e-6, abs=1e-6 * abs(value)), path
 
 
 def test_gradient_with_a_mean_for_each_target():
@@ -284,7 +344,7 @@ def test_prediction_does_not_change_the_posterior(prior, observation):
     assert posterior.log_evidence == before[1]
 
 
-# ---- mixtures and unseen x -----------------------------------------------------------------------------------
+# ---- mixtures --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("centers", [None, [1.0, 0.0]])
@@ -304,76 +364,3 @@ def test_mixture_has_the_moments_of_its_parts_and_their_spread(centers):
     np.testing.assert_allclose(mixed.leave_one_out()[0], center, rtol=1e-12)
     variances = np.diag(oracles.mixture(means, spreads, weights, center))
     np.testing.assert_allclose(mixed.leave_one_out()[1], variances, rtol=1e-10)
-
-
-WEIGHTS = np.random.default_rng(10).dirichlet(np.ones(N), M).T
-PLACES = np.random.default_rng(11).dirichlet(np.full(N, 0.2), M).T
-
-
-def unseen(shares):
-    return UnseenInput(X, weights=WEIGHTS, shares=shares, noise=0.4)
-
-
-def field(prior, z, shares):
-    """q(f) at the rows of x: the Gaussian with precision K^-1 + R / sigma^2 and the matching mean, less the mean."""
-    K = covariance(prior, X, X) + 1e-9 * np.eye(N)
-    V = np.linalg.inv(np.linalg.inv(K) + np.diag(shares.sum(1)) / 0.4**2)
-    return K, V @ (shares @ (z - prior.mean)) / 0.4**2, V
-
-
-def test_unseen_input_bound_is_that_of_variational_inference():
-    """E_q[log p(z | f, x)] + E_q[log w / r] - KL(q(f) | p(f)), with explicit inverses."""
-    prior, observation = PRIORS["kernel"], unseen(PLACES)
-    z = targets(observation)
-    K, mean, V = field(prior, z, PLACES)
-    squares = (z - prior.mean - mean[:, None]) ** 2 + np.diag(V)[:, None]
-    likelihood = -0.5 * (squares / 0.4**2 + np.log(2.0 * np.pi * 0.4**2))
-    divergence = 0.5 * (
-        np.trace(np.linalg.solve(K, V)) + mean @ np.linalg.solve(K, mean) - N
-        + np.linalg.slogdet(K)[1] - np.linalg.slogdet(V)[1]
-    )  # fmt: skip
-    expected = (PLACES * (likelihood + np.log(WEIGHTS) - np.log(PLACES))).sum() - divergence
-    posterior = condition(prior, observation, z)
-    assert posterior.log_evidence == pytest.approx(expected, rel=1e-6)
-    np.testing.assert_allclose(posterior.mean(X), prior.mean + mean, rtol=1e-5, atol=1e-6)
-
-
-def test_unseen_input_shares_are_those_that_raise_the_bound_most():
-    """r_ij is proportional to w_ij exp(E_q log N(z_j; f(x_i), sigma^2)), and the bound there is not less."""
-    prior, observation = PRIORS["kernel"], unseen(PLACES)
-    z = targets(observation)
-    _, mean, V = field(prior, z, PLACES)
-    logs = np.log(WEIGHTS) - ((z - prior.mean - mean[:, None]) ** 2 + np.diag(V)[:, None]) / (2.0 * 0.4**2)
-    expected = np.exp(logs) / np.exp(logs).sum(0)
-    found = shares_given(np.log(WEIGHTS), z - prior.mean, mean, np.diag(V), 0.4)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    bounds = [condition(prior, unseen(shares), z).log_evidence for shares in (PLACES, found)]
-    assert bounds[1] > bounds[0]
-
-
-def test_unseen_input_precision_is_what_uncertain_places_leave():
-    """J = diag sum_j r_ij (1 - d_ij^2 / sigma^2) / sigma^2 + G G^T (Louis 1982), where that is positive definite."""
-    prior, observation = PRIORS["kernel"], unseen(WEIGHTS)
-    z = 0.1 * targets(observation) + prior.mean
-    K, mean, _ = field(prior, z, WEIGHTS)
-    distance = z - prior.mean - mean[:, None]
-    G = WEIGHTS * distance / 0.4**2
-    J = np.diag((WEIGHTS * (1.0 - distance**2 / 0.4**2)).sum(1) / 0.4**2) + G @ G.T
-    assert np.linalg.eigvalsh(J).min() > 0.1
-    expected = np.linalg.inv(np.linalg.inv(K) + J)
-    np.testing.assert_allclose(condition(prior, observation, z).covariance(X), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_unseen_input_at_known_places_is_direct_regression():
-    """One row for each target: the model of Direct, with the log probability of these rows added to its evidence."""
-    prior, rows = PRIORS["kernel"], np.arange(M) % N
-    places = np.eye(N)[:, rows]
-    z = targets(unseen(places))
-    posterior, direct = condition(prior, unseen(places), z), condition(prior, Direct(X[rows], noise=0.4), z)
-    np.testing.assert_allclose(posterior.mean(X_NEW), direct.mean(X_NEW), rtol=1e-6)
-    np.testing.assert_allclose(posterior.covariance(X_NEW), direct.covariance(X_NEW), rtol=1e-6, atol=1e-8)
-    probability = np.log(WEIGHTS[rows, np.arange(M)]).sum()
-    assert posterior.log_evidence == pytest.approx(direct.log_evidence + probability, rel=1e-8)
-    exact = condition(prior, UnseenInput(X, weights=places, shares=places, noise=0.4), z).leave_one_out()
-    for one, other in zip(exact, direct.leave_one_out(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)

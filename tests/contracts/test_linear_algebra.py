@@ -87,3 +87,12 @@ def test_products_of_symmetric_matrices_read_one_triangle(matrix, columns):
     np.testing.assert_allclose(linalg.mirrored(np.tril(matrix)), matrix)
     inverse = np.linalg.inv(matrix)
     np.testing.assert_allclose(np.tril(linalg.symmetric_product(matrix, inverse)), np.eye(len(matrix)), atol=1e-9)
+
+
+def test_square_root_of_singular_matrices(matrix):
+    """Rank one, full rank, and a rank that rounding makes negative: R Rᵀ is the matrix."""
+    column = matrix[:, :1]
+    bent = column @ column.T - 1e-7 * np.abs(matrix).max() * np.eye(len(matrix))
+    for one, tolerance in ((matrix, 1e-12), (column @ column.T, 1e-7), (bent, 1e-5)):
+        root = linalg.square_root(one)
+        np.testing.assert_allclose(root @ root.T, one, atol=tolerance * np.abs(one).max())

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from commands import decond, invoke, refusal
 from expected import raised, refused
+from report_pages import ReportPage
 
 from decond.cli import demo
-from decond.cli.jobs import Request, prepare
+from decond.cli.jobs import Facts, Request, prepare
 from decond.estimators import TaskTransformedRidge
 from decond.io import load, save
 from decond.tables import TableError
@@ -110,19 +111,94 @@ def test_means_of_groups_in_a_summary_for_machines(folder):
     assert pd.read_csv("out.tsv", sep="\t")["mean"][0] == pytest.approx(15.0, abs=1.0)
 
 
-@pytest.mark.parametrize(("more", "sampled"), [((), None), (("--complete",), False)])
-def test_groups_may_be_declared_complete(folder, more, sampled):
-    write_days(folder, n_days=4)
-    decond(*DAYS, *more)
-    assert load("model.decond").sampled is sampled
+def with_columns(name, **columns):
+    """Add columns to a table."""
+    pd.read_csv(name).assign(**columns).to_csv(name, index=False)
 
 
-def test_targets_may_be_declared_means(folder):
+def test_facts_about_pairs_reach_the_estimator(folder):
     write_pairs_and_task(folder, 20, 20)
-    assert prepare(of_pairs(means=True)).estimator.sampled is False
+    with_columns("task.csv", se=np.linspace(0.1, 0.3, 20))
+    job = prepare(of_pairs(facts=Facts(targets="single", drift=0.1, z_std="se")))
+    assert (job.estimator.targets, job.estimator.drift) == ("single", 0.1)
+    np.testing.assert_array_equal(job.data["z_std"], np.linspace(0.1, 0.3, 20))
+    plain = prepare(of_pairs())
+    assert (plain.estimator.targets, plain.estimator.drift) == ("mean", 0.0)
+    assert {"z_std", "group_sizes"}.isdisjoint(plain.data)
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [("24", 24.0), ("inf", np.inf), ("hours", dict.fromkeys(map(str, range(12)), 24.0))],
+    ids=["number", "infinity", "column"],
+)
+@pytest.mark.parametrize("aggregate", [False, True])
+def test_sizes_of_groups_reach_the_estimator(folder, given, sizes, aggregate):
     write_days(folder)
-    with refused("--means"):
-        prepare(of_days(aggregate=False, labels=True, means=True))
+    with_columns("days.csv", hours=24)
+    job = prepare(of_days(labels=True, aggregate=aggregate, facts=Facts(group_sizes=given)))
+    assert job.data["group_sizes"] == sizes
+
+
+def test_errors_of_groups_are_matched_by_label(folder):
+    write_days(folder)
+    days = pd.read_csv("days.csv").assign(se=np.arange(1.0, 13.0))
+    days.iloc[::-1].to_csv("days.csv", index=False)
+    errors = prepare(of_days(facts=Facts(z_std="se"))).data["z_std"]
+    assert errors.to_dict() == {str(day): day + 1.0 for day in range(12)}
+
+
+def test_a_fit_of_groups_tells_its_facts_and_its_candidates(folder):
+    write_days(folder)
+    with_columns("days.csv", hours=24, se=0.5)
+    printed = json.loads(decond(*DAYS, "--group-sizes", "hours", "--z-std", "se", "--json"))
+    assert any("24" in fact for fact in printed["facts"])
+    assert sum(printed["candidates"].values()) == pytest.approx(1.0, abs=0.02)  # dropped ones are listed too
+    assert len(printed["candidates"]) > 1
+    said = decond(*DAYS, "--group-sizes", "24")
+    assert all(name in said for name in printed["candidates"])
+    assert load("model.decond").average_.candidates[0].model.observation.x.shape == (48, 1)
+
+
+def test_single_measurements_are_sampled_and_saved(folder):
+    write_pairs_and_task(folder, 20, 20)
+    with_columns("task.csv", se=0.1)
+    options = ("--targets", "single", "--drift", "0.1", "--z-std", "se", "--report", "page.html")
+    printed = json.loads(decond(*TWO_TABLES, *options, "--json"))
+    assert (printed["status"], printed["log_evidence"]) == ("sampled", None)
+    assert np.isfinite(printed["held_out_log_density"])
+    assert printed["checks"]["search"]["state"] == "good"
+    for name, (low, high) in printed["ranges"].items():
+        assert low <= printed["hyperparameters"][name] <= high
+    assert "lengthscale of wind" in printed["ranges"]
+    model = load("model.decond")
+    assert (model.targets, model.drift) == ("single", 0.1)
+    decond("predict", "model.decond", "pairs.csv")
+    assert np.isfinite(pd.read_csv("predictions.csv")["sd"]).all()
+
+
+def test_wrong_facts_are_hinted_at(folder):
+    rng = np.random.default_rng(1)
+    y, y_task = rng.uniform(0, 10, 40), rng.uniform(0, 10, 60)
+    x, x_task = y + rng.standard_normal(40), y_task + rng.standard_normal(60)
+    pd.DataFrame({"wind": x, "pressure": y}).to_csv("pairs.csv", index=False)
+    power = 100.0 / (1.0 + np.exp(-2.0 * (x_task - 5.0))) + rng.standard_normal(60)
+    pd.DataFrame({"pressure": y_task, "power": power}).to_csv("task.csv", index=False)
+    facts = json.loads(decond(*TWO_TABLES, "--report", "page.html", "--json"))["checks"]["facts"]
+    assert facts["state"] == "doubt"
+    assert facts["advantage"] > 0.0
+    assert "--targets single" in facts["sentence"]
+    assert 'targets="single"' in ReportPage((folder / "page.html").read_text()).sections["trust"].text
+
+
+def test_nothing_about_error_bars_is_good_below_a_resolution_of_one(folder):
+    write_days(folder, n_days=30)
+    noise = np.random.default_rng(1).standard_normal(30)
+    with_columns("days.csv", power=noise)
+    printed = json.loads(decond(*DAYS, "--json"))
+    assert printed["checks"]["deconditioning"]["resolution"] < 1.0
+    assert printed["checks"]["deconditioning"]["state"] == "doubt"
+    assert printed["checks"]["error bars"]["state"] != "good"
 
 
 def test_labels_as_a_mediator_without_aggregation(folder):
@@ -298,8 +374,31 @@ WRONG_OPTIONS = {
     "three tables": ((*TWO_TABLES, "pairs.csv"), ("TASK", "3")),
     "two tables for one": ((*TWO_TABLES, "--sparse"), ("--sparse", "pairs.csv")),
     "both kinds": ((*TWO_TABLES, "--sparse", "--aggregate"), ("--aggregate", "--sparse")),
-    "complete alone": ((*TWO_TABLES, "--complete"), ("--complete", "--aggregate")),
-    "means of groups": ((*TWO_TABLES, "--aggregate", "--means"), ("--means", "--aggregate")),
+    "targets of groups": ((*TWO_TABLES, "--aggregate", "--targets", "single"), ("--targets", "--aggregate")),
+    "targets of one table": (
+        ("fit", "task.csv", "--x", "pressure", "--z", "power", "--sparse", "--targets", "mean"),
+        ("--targets", "--sparse"),
+    ),
+    "unknown targets": ((*TWO_TABLES, "--targets", "sum"), ("--targets", "'sum'", "mean, single")),
+    "plain single targets": (
+        (*TWO_TABLES, "--targets", "single", "--uncertainty", "plain"),
+        ("--targets single", "--uncertainty plain"),
+    ),
+    "drift of means": ((*TWO_TABLES, "--drift", 0.1), ("--drift", "--targets single")),
+    "negative drift": ((*TWO_TABLES, "--targets", "single", "--drift", -1), ("--drift", "-1")),
+    "endless drift": ((*TWO_TABLES, "--targets", "single", "--drift", "inf"), ("--drift", "inf")),
+    "sizes without groups": ((*TWO_TABLES, "--group-sizes", 24), ("--group-sizes", "--aggregate", "--labels")),
+    "sizes of single targets": (
+        (*TWO_TABLES, "--targets", "single", "--group-sizes", 24),
+        ("--group-sizes", "--targets single"),
+    ),
+    "sizes of nothing": ((*TWO_TABLES, "--aggregate", "--group-sizes", 0), ("--group-sizes", "'0'")),
+    "sizes in no column": (
+        (*TWO_TABLES, "--aggregate", "--group-sizes", "many"),
+        ("--group-sizes", "'many'", "task.csv", "pressure, power"),
+    ),
+    "errors in no column": ((*TWO_TABLES, "--z-std", "se"), ("--z-std", "'se'", "task.csv", "pressure, power")),
+    "errors in the targets": ((*TWO_TABLES, "--z-std", "power"), ("--z-std", "'power'")),
     "no mediator": (("fit", "pairs.csv", "task.csv", "--x", "wind", "--z", "power"), ("--y COLUMN",)),
     "a mediator too many": (("fit", "task.csv", "--x", "pressure", "--y", "b", "--z", "power", "--sparse"), ("--y",)),
     "idle option": ((*TWO_TABLES, "--inducing", 5), ("--inducing", "--sparse")),
@@ -328,6 +427,29 @@ def test_wrong_options_are_named(folder, arguments, names):
     said = refusal(*arguments)
     assert all(name in said for name in names), said
     assert not (folder / "model.decond").exists()
+
+
+def test_groups_are_not_smaller_than_what_is_listed_of_them(folder):
+    write_days(folder)
+    assert "hours.csv" in refusal(*DAYS, "--group-sizes", 3)
+    with_columns("days.csv", hours=[3.0] + [24.0] * 11)
+    with refused("--group-sizes"):
+        prepare(of_days(facts=Facts(group_sizes="hours")))
+
+
+def test_a_group_has_one_size(folder):
+    write_days(folder)
+    days = pd.read_csv("days.csv").assign(hours=24)
+    pd.concat([days, days.assign(hours=23)]).to_csv("days.csv", index=False)
+    with refused("--group-sizes"):
+        prepare(of_days(labels=True, aggregate=False, facts=Facts(group_sizes="hours")))
+
+
+def test_standard_errors_are_not_negative(folder):
+    write_days(folder)
+    with_columns("days.csv", se=-1.0)
+    with refused("--z-std"):
+        prepare(of_days(facts=Facts(z_std="se")))
 
 
 def test_predictions_need_the_columns_of_the_fit_and_a_whole_model(folder):
@@ -447,7 +569,7 @@ def test_commands_as_a_user_runs_them(folder):
 def test_demo_recovers_the_power_curve(folder):
     made = run(folder, "demo", "--output", "out")
     assert (made.returncode, made.stderr) == (0, "")
-    assert max(map(len, made.stdout.splitlines())) <= 110  # commands alone are longer than a line of 80
+    assert max(map(len, made.stdout.splitlines())) <= 120  # commands alone are longer than a line of 80
     assert (folder / "out" / "power_curve.png").read_bytes().startswith(PNG)
     ours, *naive = json.loads((folder / "out" / "numbers.json").read_text()).values()
     assert ours["rmse_kw"] < 80

@@ -10,20 +10,21 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from expected import refused
+from expected import refused, says_little
 from report_pages import ReportPage, chart_of
 from scipy import stats
 from typer.testing import CliRunner
 
 from decond import AggregateGP, DirectGP, EcologicalGP, SparseGP, TaskTransformedGP, lfi
 from decond.cli import app
-from decond.io import load
+from decond.estimators.fit_check import FitCheck
+from decond.io import load, save
 from decond.learning import BoundWarning
 from decond.reports import fit_report, inference_report
 from decond.reports.baselines import naive_baselines
 from decond.reports.checks import State
 from decond.reports.document import number
-from decond.reports.fitted_data import fitted_data
+from decond.reports.fitted_data import facts_in_words, fitted_data
 
 HOSTILE = "</script><b>wind</b>\u2028&"
 
@@ -51,7 +52,7 @@ def page(fitted):
         gp,
         data,
         units={"wind": "m/s", "power": "kW"},
-        baselines={"mean on mean": EcologicalGP(n_restarts=0).fit(data["x"], *_mediated(data))},
+        baselines={"mean on mean": _ecological(data)},
         lines={"truth": ([10.0, 0.0, 5.0], [-1.9, 0.0, 9.95])},
         warnings=["the wind was weak"],
         notes=["one day is missing"],
@@ -61,6 +62,11 @@ def page(fitted):
 
 def _mediated(data):
     return data["groups"].astype(str), data["z_groups"].index.to_numpy().astype(str), data["z_groups"].to_numpy()
+
+
+def _ecological(data):
+    with says_little():
+        return EcologicalGP(n_restarts=0).fit(data["x"], *_mediated(data))
 
 
 # ---- a fit ---------------------------------------------------------------------------------------------------
@@ -125,7 +131,7 @@ def test_long_tables_give_baselines_a_sample_and_a_note(fitted):
     gp, data = fitted
     found, notes = naive_baselines(fitted_data(gp, data), max_rows=60)
     assert [re.findall(r"\d+", note) for note in notes] == [["60", "96", "24", "24"]]
-    whole = EcologicalGP(n_restarts=0).fit(data["x"], *_mediated(data))  # its rows only enter means of groups
+    whole = _ecological(data)  # its rows only enter means of groups
     at = pd.DataFrame({"wind": np.linspace(0.0, 10.0, 20)})
     np.testing.assert_allclose(found["regression on E[x | y]"].predict(at), whole.predict(at), rtol=1e-5, atol=1e-5)
     assert naive_baselines(fitted_data(gp, data), max_rows=96)[1] == []
@@ -173,13 +179,41 @@ def test_tables_and_a_still_picture_are_there_without_scripts(page, fitted):
 def test_targets_that_tell_nothing_within_a_group_are_doubted():
     data = days()
     noise = np.random.default_rng(1).standard_normal(24)
-    gp = AggregateGP(n_restarts=0).fit(data["x"], data["groups"], noise)
+    with says_little():
+        gp = AggregateGP(n_restarts=0).fit(data["x"], data["groups"], noise)
     report = fit_report(gp, {**data, "z_groups": noise}, baselines={})
     check = report.checks["deconditioning"]
     assert check.numbers == {"resolution": gp.resolution()}
     assert gp.resolution() < 1.0
     assert report.state == check.state == State.DOUBT
     assert check.finding in report.verdict
+    assert report.checks["error bars"].state != State.GOOD
+    assert report.checks["facts"].state == State.GOOD
+
+
+def test_a_page_tells_facts_candidates_and_ranges_of_sampled_numbers():
+    rng = np.random.default_rng(0)
+    y, y_task = rng.uniform(0, 10, 25), rng.uniform(0, 10, 25)
+    data = {"x": y + rng.standard_normal(25), "y": y, "y_task": y_task, "z_task": y_task + rng.standard_normal(25)}
+    for targets, candidates in (("mean", 3), ("single", 0)):
+        with says_little():
+            gp = TaskTransformedGP(targets=targets, n_restarts=0).fit(**data)
+        gp.check = lambda gp=gp: FitCheck(gp.resolution(), "look here", 9.0, 1.0)
+        report = fit_report(gp, data, baselines={})
+        read = ReportPage(report.html)
+        weights = {name: float(weight) for name, weight in read.rows("candidates")} if candidates else {}
+        assert weights == {name: round(weight, 2) for name, weight in gp.average_.table()[:candidates]}
+        assert all(fact in read.sections["data-shape"].text for fact in facts_in_words(gp, data))
+        assert {len(line) for line in read.rows("hyperparameters")} == {3 if candidates else 4}
+        assert (report.checks["facts"].state, report.checks["facts"].sentence) == (State.DOUBT, "look here")
+
+
+def test_a_model_from_a_file_is_reported_without_a_check_of_facts(fitted, tmp_path):
+    data = days()
+    save(AggregateGP(n_restarts=0).fit(**data), tmp_path / "model.decond")
+    report = fit_report(load(tmp_path / "model.decond"), data, baselines={})
+    assert report.checks["facts"].state == State.OPEN
+    assert report.checks["facts"].finding == ""
 
 
 def test_error_bars_that_are_too_narrow_are_bad():

@@ -32,6 +32,15 @@ FITTED = {
     "TaskTransformedGP, labels": lambda: estimators.TaskTransformedGP(n_restarts=0).fit(
         X, DAYS, DAY_NAMES, DAY_MEANS.to_numpy()
     ),
+    "TaskTransformedGP, single": lambda: estimators.TaskTransformedGP(targets="single", drift=0.1).fit(
+        *TABLES, z_std=np.full(40, 0.1)
+    ),
+    "TaskTransformedGP, sizes by label": lambda: estimators.TaskTransformedGP(n_restarts=0).fit(
+        X, DAYS, DAY_NAMES, DAY_MEANS.to_numpy(), group_sizes=dict.fromkeys(DAY_NAMES, 24.0)
+    ),
+    "AggregateGP, sizes": lambda: estimators.AggregateGP(n_restarts=0).fit(
+        X, DAYS, DAY_MEANS, z_std=0.1 + DAY_MEANS, group_sizes=np.inf
+    ),
     "AggregateGP": lambda: estimators.AggregateGP(n_restarts=0).fit(X, DAYS, DAY_MEANS),
     "AggregateGP, weights": lambda: estimators.AggregateGP(n_restarts=0, uncertainty="plain").fit(
         X, np.arange(30) % 7, np.arange(7.0), weights=np.linspace(1, 2, 30)
@@ -115,7 +124,7 @@ def test_what_was_learned_is_kept(saved, name):
         assert two is None
         return
     for field in FitResult.__dataclass_fields__:
-        if field not in ("model", "parameters"):
+        if field not in ("model", "parameters", "optima"):
             assert getattr(one, field) == getattr(two, field)
     np.testing.assert_equal(one.parameters, two.parameters)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import decond, invoke, refusal
-from expected import refused
+from expected import refused, says_little
 
 from decond.cli.predict import outside_range
 from decond.estimators import CascadeGP, DirectGP, SparseGP, TaskTransformedGP, TaskTransformedRidge
@@ -131,7 +131,8 @@ KEEPING = {
 
 @pytest.mark.parametrize(("estimator", "tables"), KEEPING.values(), ids=KEEPING.keys())
 def test_models_that_keep_their_rows_draw_over_them(estimator, tables, folder):
-    save(estimator.fit(*tables), "model.decond")
+    with says_little():
+        save(estimator.fit(*tables), "model.decond")
     for model in (estimator, load("model.decond")):
         line = model.plot().line_.get_xdata()
         assert (line.min(), line.max()) == (0.0, 5.0)
@@ -147,7 +148,8 @@ def test_models_that_keep_their_rows_draw_over_them(estimator, tables, folder):
     ids=["sparse", "ridge", "cascade"],
 )
 def test_models_that_keep_no_rows_ask_for_some(estimator, tables):
-    model = estimator.fit(*tables)
+    with says_little():
+        model = estimator.fit(*tables)
     with refused("x"):
         model.plot()
     assert model.plot(X).line_.get_xdata().max() == 5.0

@@ -3,7 +3,7 @@
 import numpy as np
 import oracles
 import pytest
-from expected import refused
+from expected import refused, says_little
 
 from decond.errors import ArgumentTypeError
 from decond.estimators import CascadeGP, DirectGP, EcologicalGP, ImputeGP, TaskTransformedGP
@@ -68,6 +68,7 @@ def test_labels():
     np.testing.assert_allclose(ecological.predict(new), regression(centers, MEANS).predict(new), rtol=1e-10)
 
 
+@says_little()
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_a_second_fit_forgets_the_first(baseline):
     numbers = (X, X + 0.1, X[:6], Z)
@@ -77,6 +78,7 @@ def test_a_second_fit_forgets_the_first(baseline):
         np.testing.assert_array_equal(again.predict(X), baseline(n_restarts=0).fit(*second).predict(X))
 
 
+@says_little()
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_labels_beside_numbers_are_refused_where_they_cannot_be_used(baseline):
     mixed = np.column_stack([LABELS, X]).astype(object)
@@ -92,6 +94,6 @@ def test_labels_beside_numbers_are_refused_where_they_cannot_be_used(baseline):
 
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_settings_reach_the_regressions(baseline):
-    model = baseline(uncertainty="honest", n_restarts=0, seed=4).fit(*(table[:20] for table in TABLES))
+    model = baseline(uncertainty="honest", n_restarts=0, seed=4).fit(*(table[:60] for table in TABLES))
     inner = model.outcome_.get_params()
     assert (inner["uncertainty"], inner["n_restarts"], inner["seed"]) == ("honest", 0, 4)

@@ -5,7 +5,7 @@ import oracle_kernels
 import oracles
 import pandas as pd
 import pytest
-from expected import refused, warned
+from expected import refused, says_little, warned
 
 from decond import DeconditionalMeanOperator, features, kernels
 from decond.errors import ArgumentTypeError, DataWarning
@@ -19,8 +19,9 @@ from decond.estimators import (
     TaskTransformedRidge,
     TransformedGP,
 )
+from decond.learning import Model, NoSignalWarning, maximize_evidence, select
 from decond.problems import latent_function
-from decond.regression import Aggregated
+from decond.regression import Aggregated, FunctionPrior, TaskTransformed
 
 pytestmark = pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # some tables here are tiny
 
@@ -44,24 +45,31 @@ def test_everything_is_used_as_given_without_learning(uncertainty):
 
 
 def test_the_papers_model_learns_its_published_optimum():
-    gp = TaskTransformedGP(kernels.RBF(1.0), kernels.RBF(1.0), noise=0.1, mean="zero", uncertainty="plain").fit(*TOY)
-    assert -gp.log_marginal_likelihood() <= 105.7278
-    learned = (gp.kernel_.lengthscale, gp.fit_result_.model.observation.kernel_y.lengthscale, gp.noise_)
-    np.testing.assert_allclose(learned, PROBLEM.learned, rtol=1e-4)
-    assert gp.fit_result_.status == "converged"
+    """With variances of one, as published; kernels that are given have variances that are learned, and fit better."""
+    observation = TaskTransformed(*TOY[:3], kernels.RBF(1.0), noise=0.1)
+    model = Model(FunctionPrior(kernels.RBF(1.0)), observation)
+    result = maximize_evidence(model, TOY[3], select(model), n_restarts=0)
+    lengthscales = result.model.prior.kernel.lengthscale, result.model.observation.kernel_y.lengthscale
+    np.testing.assert_allclose([*lengthscales, result.model.observation.noise], PROBLEM.learned, rtol=1e-4)
+    assert -result.log_evidence <= 105.7278
+    given = {"kernel_x": result.model.prior.kernel, "kernel_y": result.model.observation.kernel_y, "mean": "zero"}
+    gp = TaskTransformedGP(**given, noise=result.model.observation.noise, optimize=False).fit(*TOY)
     grid = np.linspace(-6, 6, 241)[:, None]
     mean, std = gp.predict(grid, return_std=True)
     truth = oracles.toy_f(grid)
     assert np.sqrt(np.mean((mean - truth) ** 2)) <= 0.168
     assert np.mean(np.abs(mean - truth) <= 2 * std) == pytest.approx(0.976, abs=0.005)
-    averaged = TaskTransformedGP(kernels.RBF(1.0), kernels.RBF(1.0), noise=0.1, mean="zero", n_restarts=0).fit(*TOY)
-    assert averaged.log_marginal_likelihood() == pytest.approx(gp.log_marginal_likelihood(), abs=1e-4)
-    np.testing.assert_allclose(averaged.predict(grid), mean, atol=1e-3)  # the mean is that at the optimum
-    assert np.mean(averaged.predict(grid, return_std=True)[1]) > np.mean(std)  # the band is wider
+    learned = TaskTransformedGP(**given, noise=0.1, uncertainty="plain", n_restarts=0).fit(*TOY)
+    assert learned.fit_result_.status == "converged"
+    assert learned.log_marginal_likelihood() > result.log_evidence
+    averaged = TaskTransformedGP(**given, noise=0.1, n_restarts=0).fit(*TOY)
+    assert averaged.fit_result_.log_evidence == pytest.approx(learned.log_marginal_likelihood(), abs=1e-4)
+    assert np.mean(averaged.predict(grid, return_std=True)[1]) > np.mean(learned.predict(grid, return_std=True)[1])
 
 
 @pytest.mark.parametrize("mediator", ["full", "map"])
 @pytest.mark.parametrize("mean", ["constant", "zero"])
+@says_little()
 def test_given_kernels_are_the_papers_formulas(mediator, mean):
     x, y, y_task, z = (table[:12] for table in TOY)
     gp = TaskTransformedGP(
@@ -83,6 +91,7 @@ def test_given_kernels_are_the_papers_formulas(mediator, mean):
     np.testing.assert_allclose(deviation, np.sqrt(variances), rtol=1e-8)
 
 
+@says_little()
 def test_what_is_learned():
     """The paper's variances are fixed; of kernels that are given everything is learned, also the variance of f."""
     tables = [table[:20] for table in TOY]
@@ -98,15 +107,16 @@ def test_what_is_learned():
         "observation.noise"
     }
     honest = {"prior.kernel.kernel.lengthscale", "prior.kernel.variance", "observation.noise", "observation.scale"}
-    assert learned(sampled=False) == honest
-    assert learned(sampled=False, kernel_x=kernels.RBF(1.0)) == honest
+    assert learned() == honest
+    assert learned(kernel_x=kernels.RBF(1.0)) == honest
 
 
+@says_little()
 def test_an_honest_map_drops_the_uncertainty_of_the_mediator():
     models = [
         TaskTransformedGP(n_restarts=0, mediator=mediator).fit(*(t[:15] for t in TOY)) for mediator in ("full", "map")
     ]
-    full, point = (model.ensemble_.models[0].observation for model in models)
+    full, point = (model.average_.candidates[0].model.observation for model in models)
     assert full.noise_covariance.shape == (15, 15)
     assert point.noise_covariance == 0.0
     with refused("mediator"):
@@ -131,25 +141,35 @@ NEW = np.array([[-1.0], [0.5]])
 
 
 def labeled(**settings):
-    """Return an estimator that takes groups as complete, which is one model only."""
-    return TaskTransformedGP(**{"n_restarts": 0, "sampled": False, **settings})
+    return TaskTransformedGP(**{"n_restarts": 0, **settings})
 
 
-def test_labels_are_averages_over_samples_of_their_rows():
+@says_little()
+@pytest.mark.parametrize("sizes", [None, 9.0, dict(zip(LABELS, [20.0, 9.0, np.inf, 12.0, 30.0], strict=True))])
+def test_labels_are_averages_over_their_rows(sizes):
     """With a kernel that is given and learned, the posterior is recomputed at what was learned, in plain NumPy."""
     task = np.array([0, 1, 1, 2, 3, 4, 4, 4])  # some labels were measured several times
+    errors = np.linspace(0.0, 0.3, 8)
     z = Z[task] + 0.2 * np.random.default_rng(1).standard_normal(8)
-    gp = labeled(kernel_x=kernels.RBF(1.0), noise=0.2, sampled=None).fit(X, LABELS[INDEX], LABELS[task], z)
-    learned = gp.fit_result_.parameters
-    lengthscale, noise = learned["prior.kernel.lengthscale"], learned["observation.noise"]
-    K, K_star = oracle_kernels.rbf(X, X, lengthscale), oracle_kernels.rbf(X, NEW, lengthscale)
+    gp = labeled(kernel_x=1.0 * kernels.RBF(1.0), noise=0.2)
+    gp.fit(X, LABELS[INDEX], LABELS[task], z, z_std=errors, group_sizes=sizes)
+    first = gp.average_.candidates[0]
+    assert first.name == "the listed rows"
+    learned, posterior = first.values[0], first.parts(gp.average_.z)[0]
+    variance, noise = learned["prior.kernel.variance"], learned["observation.noise"]
+    K, K_star = (
+        variance * oracle_kernels.rbf(X, rows, learned["prior.kernel.kernel.lengthscale"]) for rows in (X, NEW)
+    )
     counts, means = np.bincount(task), np.bincount(task, z) / np.bincount(task)
-    Sigma = oracles.aggregated_noise(INDEX, noise, repeats=counts) + oracles.sampled_groups_noise(K, INDEX)
-    M = oracles.averaging(INDEX)
-    expected, _ = oracles.tbkr_predictive(K, M, Sigma, means - z.mean(), K_star, np.eye(2))
-    np.testing.assert_allclose(gp.posterior_.parts[0].mean(NEW), expected, rtol=1e-8)
-    evidence = oracles.tbkr_evidence(K, M, Sigma, means - z.mean())
-    assert gp.log_marginal_likelihood() == pytest.approx(evidence, rel=1e-10)
+    known = np.bincount(task, errors**2) / counts**2
+    size = np.array([20.0, 9.0, np.inf, 12.0, 30.0]) if isinstance(sizes, dict) else sizes or np.bincount(INDEX)
+    unlisted = 1.0 - np.bincount(INDEX) / size
+    Sigma = oracles.aggregated_noise(INDEX, noise, repeats=counts) + np.diag(known)
+    Sigma = Sigma + unlisted * oracles.sampled_groups_noise(K, INDEX)
+    expected, _ = oracles.tbkr_predictive(K, oracles.averaging(INDEX), Sigma, means - z.mean(), K_star, np.eye(2))
+    np.testing.assert_allclose(posterior.mean(NEW), expected, rtol=1e-8)
+    evidence = oracles.tbkr_evidence(K, oracles.averaging(INDEX), Sigma, means - z.mean())
+    assert posterior.log_evidence == pytest.approx(evidence, rel=1e-10)
 
 
 def test_labels_of_every_kind_are_the_same():
@@ -189,6 +209,7 @@ def test_the_order_of_rows_and_labels_does_not_matter():
     np.testing.assert_allclose(found, [expected, std], rtol=1e-4)
 
 
+@says_little()
 def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
     shared = [1, 3, 4]
     inside = np.isin(INDEX, shared)
@@ -211,6 +232,7 @@ def test_labels_that_one_table_lacks_are_left_out_with_a_warning():
 
 
 @pytest.mark.parametrize("model", [ImputeGP(n_restarts=0), DualEmbedding()], ids=["ImputeGP", "DualEmbedding"])
+@says_little()
 def test_mediators_of_numbers_that_do_not_meet_are_warned_of_at_the_line_that_called_fit(model):
     y = np.linspace(950.0, 1050.0, len(X))
     with pytest.warns(DataWarning) as caught:
@@ -250,10 +272,12 @@ def test_a_mediator_of_labels_and_numbers_separates_the_labels(uncertainty):
     frames = [pd.DataFrame({"side": s, "distance": d}) for s, d in ((side, y), (task_side, y_task))]
     gp = labeled(uncertainty=uncertainty).fit(x, frames[0], frames[1], z)
     np.testing.assert_allclose(gp.predict([-2.5, -1.5, 1.5, 2.5]), [-2.5, -1.5, 1.5, 2.5], atol=0.2)
-    blind = labeled(uncertainty=uncertainty).fit(x, y, y_task, z)
+    with says_little():
+        blind = labeled(uncertainty=uncertainty).fit(x, y, y_task, z)
     assert np.abs(blind.predict([-2.5, 2.5]) - [-2.5, 2.5]).max() > 1.0
 
 
+@says_little()
 def test_labels_among_the_columns_of_x():
     """f is a level for each site plus a smooth part."""
     rng = np.random.default_rng(4)
@@ -266,7 +290,7 @@ def test_labels_among_the_columns_of_x():
     text = np.array([f"g{label}" for label in labels])
     new = pd.DataFrame({"site": ["a", "b", "c", "c"], "t": [0.0, 0.0, 0.0, 1.5]})
     for gp in (
-        AggregateGP(n_restarts=0, sampled=False).fit(x, groups, z),
+        AggregateGP(n_restarts=0).fit(x, groups, z),
         TaskTransformedGP(n_restarts=0).fit(x, [f"g{g}" for g in groups], text, z),
     ):
         np.testing.assert_allclose(gp.predict(new)[2:], [-4.0, -4.0 + np.sin(1.5)], atol=0.8)
@@ -279,7 +303,7 @@ def test_labels_among_the_columns_of_x():
 
 
 def aggregate(**settings):
-    given = {"noise": 0.2, "optimize": False, "sampled": False, **settings}
+    given = {"noise": 0.2, "optimize": False, **settings}
     return AggregateGP(kernels.RBF(0.9), **given)
 
 
@@ -323,6 +347,7 @@ def test_values_of_groups_in_every_form(kind):
     check(gp, INDEX, Z, Sigma)
 
 
+@says_little()
 def test_several_values_of_groups_in_a_frame():
     frame = pd.DataFrame({"a": Z, "b": Z**2}, index=LABELS)
     found = aggregate().fit(X, LABELS[INDEX], frame).predict(NEW)
@@ -331,25 +356,18 @@ def test_several_values_of_groups_in_a_frame():
         np.testing.assert_allclose(found[:, t], expected + offset, rtol=1e-9)
 
 
+@says_little()
 def test_groups_with_weights_individual_noise_and_sampling():
     weights = np.random.default_rng(5).uniform(0.5, 3.0, 20)
     Sigma = oracles.aggregated_noise(INDEX, 0.2, 0.5, weights)
     check(aggregate(individual_noise=0.5).fit(X, INDEX, Z, weights), INDEX, Z, Sigma, weights)
     check(aggregate(individual_noise=0.5, mean="zero").fit(X, INDEX, Z, weights), INDEX, Z, Sigma, weights, mean=0.0)
-    Sigma = Sigma + oracles.sampled_groups_noise(oracle_kernels.rbf(X, X, 0.9), INDEX, weights)
-    check(aggregate(individual_noise=0.5, sampled=True).fit(X, INDEX, Z, weights), INDEX, Z, Sigma, weights)
-
-
-def test_whether_rows_are_a_sample_follows_the_kind_of_error_bars():
-    def sampled(**settings):
-        model = AggregateGP(n_restarts=0, **settings).fit(X, INDEX, Z)
-        return model.ensemble_.models[0].observation.sampled
-
-    assert sampled()
-    assert not sampled(uncertainty="plain")
-    assert not sampled(optimize=False)
-    assert sampled(uncertainty="plain", sampled=True)
-    assert not sampled(sampled=False)
+    sampled = Sigma + oracles.sampled_groups_noise(oracle_kernels.rbf(X, X, 0.9), INDEX, weights)
+    gp = aggregate(individual_noise=0.5).fit(X, INDEX, Z, weights, group_sizes=np.inf)
+    check(gp, INDEX, Z, sampled, weights)
+    errors = np.linspace(0.1, 0.5, 5)
+    gp = aggregate(individual_noise=0.5).fit(X, INDEX, Z, weights, z_std=dict(enumerate(errors)))
+    check(gp, INDEX, Z, Sigma + np.diag(errors**2), weights)
 
 
 def test_noises_are_learned_where_they_are_there():
@@ -494,8 +512,7 @@ def test_instruments_undo_confounding_with_one_table_and_with_two():
     tables = (treatment[half[0]], instrument[half[0]], outcome[half[1]], instrument[half[1]])
     two = InstrumentalVariablesGP(n_restarts=0).fit(*tables)
     assert error(two.predict(grid)) < 0.5 * confounded
-    two = InstrumentalVariablesGP(n_restarts=0, sampled=False).fit(*tables)
-    same = TaskTransformedGP(n_restarts=0, sampled=False).fit(tables[0], tables[1], tables[3], tables[2])
+    same = TaskTransformedGP(n_restarts=0).fit(tables[0], tables[1], tables[3], tables[2])
     np.testing.assert_array_equal(two.predict(grid), same.predict(grid))
 
 
@@ -523,8 +540,9 @@ def test_targets_that_say_nothing_leave_wide_bands():
     """Without a prior on the amplitude the evidence would make f constant, with bands of nothing."""
     rng = np.random.default_rng(0)
     x, z = rng.uniform(0, 6, (40, 1)), rng.standard_normal(40)
-    _, std = DirectGP(n_restarts=0).fit(x, z).predict(x, return_std=True)
-    assert std.mean() > 0.1
+    with warned(NoSignalWarning):
+        gp = DirectGP(n_restarts=0).fit(x, z)
+    assert gp.predict(x, return_std=True)[1].mean() > 0.1
     means = TransformedGP(mean="constant")
     with refused("mean"):
         means.fit(x, 2.0 * np.eye(40), z)

@@ -35,6 +35,7 @@ from decond.regression import (
     Aggregated,
     Direct,
     FunctionPrior,
+    LatentInput,
     TaskTransformed,
     Transformed,
     WeightPrior,
@@ -48,6 +49,14 @@ PRIOR = lfi.Prior({"rate": stats.gamma(2.0)})
 SIMS = lfi.Simulations(theta=np.linspace(0.5, 3.0, 20), x=np.linspace(0.5, 3.0, 20)[:, None] ** 2)
 X, Y, Y_TASK = np.zeros((3, 1)), np.zeros((3, 1)), np.zeros((2, 1))
 FITTED = DeconditionalMeanOperator(RBF, RBF).fit([0.0, 1.0], [0.0, 1.0], [0.5])
+
+
+def check_of_a_loaded_model():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        save(AggregateGP(kernels.RBF(), optimize=False).fit(ROWS, list("aabbb"), [0.0, 1.0]), "model.decond")
+        load("model.decond").check()
+
 
 CASES = {
     # points
@@ -116,6 +125,15 @@ CASES = {
     "targets by other labels": lambda: condition(
         FunctionPrior(RBF), Aggregated(X, ["a", "a", "b"]), {"a": 1.0, "c": 2.0}
     ),
+    "sizes below the rows listed": lambda: Aggregated(X, [0, 0, 1], group_sizes=1),
+    "sizes of other groups": lambda: Aggregated(X, ["a", "a", "b"], group_sizes={"a": 9, "c": 9}),
+    "shape of sizes": lambda: Aggregated(X, [0, 0, 1], group_sizes=[9, 9, 9]),
+    "negative target variance": lambda: Direct(X, target_variance=[1.0, -1.0, 0.0]),
+    "probabilities of rows": lambda: LatentInput(X, np.ones((3, 2))),
+    "assignment to rows": lambda: LatentInput(X, np.full((3, 2), 1 / 3), assignment=[0, 3]),
+    "several targets at latent inputs": lambda: condition(
+        FunctionPrior(RBF), LatentInput(X, np.full((3, 2), 1 / 3)), np.zeros((2, 2))
+    ),
     "negative scale of noise": lambda: Transformed(X, np.ones((3, 2)), 1.0, scale=-1.0),
     "group weights": lambda: Aggregated(X, [0, 0, 1], weights=[1, 0, 1]),
     "mediator columns": lambda: TaskTransformed(X, Y, np.zeros((2, 2)), RBF),
@@ -125,7 +143,7 @@ CASES = {
     "means": lambda: condition(FunctionPrior(RBF, mean=[1, 2]), Direct(X), np.ones(3)),
     "weight form without weights": lambda: condition(FunctionPrior(RBF), Direct(X), np.ones(3), form="weight"),
     "weight form of samples": lambda: condition(
-        WeightPrior(features.Polynomial(1)), Aggregated(X, [0, 0, 1], sampled=True), [0, 0], form="weight"
+        WeightPrior(features.Polynomial(1)), Aggregated(X, [0, 0, 1], group_sizes=9), [0, 0], form="weight"
     ),
     "inducing form with full noise": lambda: condition(
         FunctionPrior(RBF), TaskTransformed(X, Y, Y_TASK, RBF), [0, 0], form="inducing"
@@ -139,6 +157,26 @@ CASES = {
     "labels that do not meet": lambda: TaskTransformedGP().fit(ROWS, ["a"] * 5, ["b"] * 5, ROWS),
     "text and numbers as mediator": lambda: TaskTransformedGP().fit(ROWS, ["a"] * 5, ROWS, ROWS),
     "targets of other groups": lambda: AggregateGP().fit(ROWS, list("aabbb"), {"a": 1.0, "c": 2.0}),
+    "single targets of the plain model": lambda: TaskTransformedGP(targets="single", uncertainty="plain").fit(
+        ROWS, ROWS, ROWS, ROWS
+    ),
+    "several columns of single targets": lambda: TaskTransformedGP(targets="single").fit(
+        ROWS, ROWS, ROWS, np.zeros((5, 2))
+    ),
+    "negative drift": lambda: TaskTransformedGP(drift=-0.1).fit(ROWS, ROWS, ROWS, ROWS),
+    "group sizes of numbers": lambda: TaskTransformedGP().fit(ROWS, ROWS, ROWS, ROWS, group_sizes=9),
+    "group sizes that lack a label": lambda: TaskTransformedGP().fit(
+        ROWS, list("aabbb"), list("ab"), [0.0, 1.0], group_sizes={"a": 9}
+    ),
+    "group sizes below the rows listed": lambda: TaskTransformedGP().fit(
+        ROWS, list("aabbb"), list("ab"), [0.0, 1.0], group_sizes=2
+    ),
+    "negative known errors": lambda: TaskTransformedGP().fit(ROWS, ROWS, ROWS, ROWS, z_std=-ROWS),
+    "negative known errors of groups": lambda: AggregateGP().fit(ROWS, list("aabbb"), [0.0, 1.0], z_std=[1.0, -1.0]),
+    "no resolution": lambda: AggregateGP(kernels.RBF(), noise=1.0, optimize=False).fit(
+        ROWS, list("ababa"), [0.0, 1.0]
+    ),
+    "a check of a loaded model": check_of_a_loaded_model,
     "number of inducing points": lambda: SparseGP(n_inducing=0).fit(ROWS[:, None], ROWS),
     "no better than a constant": lambda: learning.warn_if_constant(-3.0, np.arange(3.0)),
     "a saved kernel of one's own": lambda: save(AggregateGP(kernel="rbf"), "model.decond"),

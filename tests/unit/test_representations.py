@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from expected import says_little
 from scipy import stats
 
 from decond import estimators, features, kernels, notebook
@@ -133,6 +134,7 @@ FITTED = {
 }
 
 
+@says_little()
 @pytest.mark.parametrize("name", FITTED)
 def test_estimators_of_two_tables_show_what_they_learned(name, tables):
     model = getattr(estimators, name)(**FITTED[name]).fit(*tables)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from expected import refused, warned
+from expected import refused, says_little, warned
 
 from decond import (
     ConditionalMeanOperator,
@@ -241,7 +241,7 @@ def test_a_failed_refit_leaves_the_fitted_operator_as_it_was():
 def test_warnings_point_at_the_users_line_however_deep_their_reason():
     labels, rng = np.repeat(list("abcde"), 4), np.random.default_rng(0)
     x = rng.standard_normal((20, 1))
-    with warned(DataWarning, argument="y_task") as caught:
+    with says_little(), warned(DataWarning, argument="y_task") as caught:
         TaskTransformedGP(n_restarts=0).fit(x, labels, list("abcdx"), [0.0, 1.0, 2.0, 1.5, 3.0])
     with pytest.warns(JitterWarning) as deep:
         DirectGP(RBF, noise=1e-12, optimize=False).fit(np.repeat(x, 3, axis=0), np.repeat(x[:, 0], 3))

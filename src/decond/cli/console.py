@@ -47,7 +47,7 @@ def refuse(message: str) -> NoReturn:
 def learning_bar(words: str) -> Iterator[Callable[[int, float], None]]:
     """Show a moving bar on a terminal, and nothing elsewhere; yields what learning reports to."""
     with progress_bar(words) as report:
-        yield lambda evaluations, best: report(status=f"evaluation {evaluations}, best {best:.2f}")
+        yield lambda steps, best: report(status=f"step {steps}{f', best {best:.2f}' if math.isfinite(best) else ''}")
 
 
 def say_notes(notes: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from decond.cli import story
 from decond.cli.console import console, learning_bar, say_json, wrong_input
 from decond.cli.options import Folder, flag
 from decond.cli.outputs import as_dict, check_folder, is_picture, is_report, json_in, make_folder, say_wrote, times_of
+from decond.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,9 @@ __all__ = ["Problem", "Result", "command", "demonstrate", "solve", "turbine"]
 
 BIN = 0.5
 """Width in m/s of the bins in which the true curve is averaged."""
+
+HOURS = 24
+"""Hours of a day, of which the first table lists some."""
 
 LEAST_HOURS = 20
 """Hours that a bin needs to count as truth."""
@@ -142,7 +146,7 @@ def solve(problem: Problem, progress: Any = None) -> Result:
         warnings.simplefilter("always", UserWarning)
         begin = time.perf_counter()
         models[OURS] = estimators.AggregateGP(seed=0).fit(
-            hours[["wind"]], hours["day"].to_numpy(), power, progress=progress
+            hours[["wind"]], hours["day"].to_numpy(), power, group_sizes=HOURS, progress=progress
         )
         seconds[OURS] = time.perf_counter() - begin
     with warnings.catch_warnings():
@@ -188,7 +192,8 @@ def _write(folder: Path, problem: Problem, result: Result) -> list[Path]:
     make_folder(folder)
     problem.hours.to_csv(hours, index=False)
     problem.days.to_csv(days, index=False)
-    _report(folder, problem, result).write(report)
+    with progress_bar("checking the fit and writing the report"):
+        _report(folder, problem, result).write(report)
     _draw(problem, result).savefig(picture, dpi=120, metadata=MARK)
     scores.write_text(json_text.dumps(result.numbers, indent=2) + "\n")
     return [report, picture, scores, hours, days]
@@ -221,6 +226,7 @@ def _report(folder: Path, problem: Problem, result: Result) -> Any:
             "x": hours[["wind"]],
             "groups": hours["day"],
             "z_groups": days.set_index("day")["power"],
+            "group_sizes": HOURS,
         },
         target="power",
         units={"wind": "m/s", "power": "kW"},

@@ -5,17 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from decond.cli.completion import complete_column
 from decond.cli.console import console, learning_bar, say_json, wrong_input
-from decond.cli.jobs import Job, Request, prepare, workers_for
+from decond.cli.jobs import Facts, Job, Request, prepare, workers_for
 from decond.cli.options import AsJson, Seed, column, file, flag, number
 from decond.cli.outputs import check_model, check_picture, check_report, check_unread, say_wrote, times_of
 from decond.cli.reporting import command_of
-from decond.cli.summary import Summary, summarize
+from decond.cli.summary import Summary, as_options, summarize
 from decond.progress import progress_bar
+
+if TYPE_CHECKING:
+    from decond.reports.checks import Assessment
 
 __all__ = ["command"]
 
@@ -23,9 +27,16 @@ TOO_LARGE = (
     "This model holds matrices of all rows by all rows: fit a sample of some thousand rows, or, where x and z stand "
     "in one table, use --sparse."
 )
-MORE = "With --report page.html all of this is one page, with the curve and what it rests on."
-NOT_JUDGED = "It was not judged, since that takes a while with so many rows. Add --check, or --report page.html."
+MORE = "Add --report page.html to get all of this as one page, with the learned function, the data and the checks."
+NOT_CHECKED = "The fit was not checked, which takes a while with this many rows. Add --check or --report page.html."
 TOO_LARGE_SPARSE = "Use fewer --inducing points, or Parquet files, which are read in parts."
+
+
+class Targets(StrEnum):
+    """What a target is."""
+
+    mean = "mean"
+    single = "single"
 
 
 class Uncertainty(StrEnum):
@@ -51,20 +62,38 @@ def command(
         list[str] | None, column("--y", "Column of the mediator y, in both tables; repeat for several.")
     ] = None,
     labels: Annotated[bool, flag("--labels", "The numbers in --y are labels (names).")] = False,
-    aggregate: Annotated[
-        bool,
-        flag("--aggregate", "z is a mean over rows with the same y, of which the first table lists some or all."),
-    ] = False,
-    complete: Annotated[
-        bool, flag("--complete", "With --aggregate: the first table lists all rows that z is the mean of.")
-    ] = False,
-    means: Annotated[
-        bool,
-        flag(
-            "--means",
-            "With a --y of numbers: z are means over all x of their y, not one measurement each (honest bars).",
+    targets: Annotated[
+        Targets | None,
+        typer.Option(
+            help="What each z is: the mean over all x that go with its y (mean, the default), or one measurement at "
+            "one x that was not recorded (single).",
         ),
+    ] = None,
+    drift: Annotated[
+        float | None,
+        number(
+            "With --targets single, if the x of a y may differ between the tables (another year, another place): by "
+            "how much the mean of x may be stretched, such as 0.1 for about 10 %. 0 by default.",
+            least=0.0,
+        ),
+    ] = None,
+    aggregate: Annotated[
+        bool, flag("--aggregate", "Each z is the mean over a group: the rows of the first table with the same y.")
     ] = False,
+    group_sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--group-sizes",
+            metavar="VALUE",
+            help="With --aggregate or a --y of labels, if the first table lists only a random sample of each group: "
+            "how many rows a group really has. A number, inf for very many, or a column of the second table. "
+            "Without it, all rows of each group count as listed.",
+            autocompletion=complete_column,
+        ),
+    ] = None,
+    z_std: Annotated[
+        str | None, column("--z-std", "Column of the second table with the known standard error of each z.")
+    ] = None,
     sparse: Annotated[bool, flag("--sparse", "One large table with x and z, summarized by a few points.")] = False,
     inducing: Annotated[int | None, number("With --sparse: how many points; 100 by default.")] = None,
     workers: Annotated[int | None, number("With --sparse: processes on this machine that share the work.")] = None,
@@ -91,17 +120,17 @@ def command(
     ] = None,
     check: Annotated[
         bool,
-        flag("--check", "Judge the fit also where that takes a while; small ones always are."),
+        flag("--check", "Check the fit even if that takes longer than the fit; small fits are always checked."),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Learn z as a function of x from tables in which they never stand together.
 
-    Two tables that share a mediator y:
-        decond fit pairs.csv task.csv --x wind --y pressure --z power
+    Two tables that share a mediator y, each power being one measurement:
+        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
 
-    Means of groups (hours in the first table, one mean a day in the second):
-        decond fit hours.csv days.csv --x wind --y day --z power --aggregate
+    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
+        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
 
     One large table:
         decond fit table.csv --x wind --x height --z power --sparse
@@ -113,7 +142,8 @@ def command(
     """
     bars = None if uncertainty is None else uncertainty.value
     model = (inducing, bars, restarts, max_iterations, seed)
-    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster, complete, means)
+    facts = Facts(None if targets is None else targets.value, drift, group_sizes, z_std)
+    request = Request(tables, x, y or [], z, labels, aggregate, sparse, *model, workers, cluster, facts)
     with wrong_input(TOO_LARGE_SPARSE if sparse else TOO_LARGE):
         outcome = _run(request, output, report, check, command_of(ctx))
     if json:
@@ -137,23 +167,27 @@ class Outcome(NamedTuple):
     files: Files
     before: Mapping[Path, str]
     """Files that were there, and their times."""
-    verdict: Sequence[str]
-    """What to think of it, in one sentence, and why; nothing if it was not judged."""
+    found: "Assessment | None"
+    """What the checks found; None if nothing was checked."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the results for machines."""
         files = {name: str(path) for name, path in self.files._asdict().items() if path is not None}
-        return {**asdict(self.summary), "verdict": self.verdict[0] if self.verdict else None, **files}
+        checked: dict[str, Any] = {"verdict": None, "checks": {}}
+        if self.found is not None:
+            checked["verdict"] = self.found.verdict
+            for check in self.found.checks:
+                sentence = as_options(check.sentence)
+                checked["checks"][check.name] = {"state": check.state, "sentence": sentence, **check.numbers}
+        return {**asdict(self.summary), **checked, **files}
 
     def say(self) -> None:
         """Print the results for people."""
-        sentences = [NOT_JUDGED]
-        if self.verdict:
-            sentences = [
-                f"Verdict: {self.verdict[0]}",
-                *self.verdict[1:],
-                *([MORE] if self.files.report is None else []),
-            ]
+        sentences = [NOT_CHECKED]
+        if self.found is not None:
+            verdict, *reasons = map(as_options, self.found.sentences)
+            more = [MORE] if self.files.report is None else []
+            sentences = [f"Verdict: {verdict}", *reasons, *more]
         for part in [*self.summary.parts(), *sentences]:
             console.print(part, markup=False, highlight=False)
         say_wrote(*self.files, before=self.before)
@@ -169,30 +203,31 @@ def _run(request: Request, output: Path, report: Path | None, check: bool, comma
         caught = _fit(job, client)
     summary = summarize(job, caught)
     _write(job, files)
-    verdict: Sequence[str] = ()
+    found = None
     if report is not None:
-        verdict = _write_report(job, summary, command_line, report)
-    elif check or job.is_judged_quickly:
-        verdict = _judge(job)
-    return Outcome(summary, files, before, verdict)
+        found = _write_report(job, summary, command_line, report)
+    elif check or job.is_checked_quickly:
+        found = _assess(job)
+    return Outcome(summary, files, before, found)
 
 
-def _judge(job: Job) -> Sequence[str]:
-    """Return what to think of a fitted job: a verdict, and why."""
-    from decond.reports.checks import judged
+def _assess(job: Job) -> "Assessment":
+    """Check a fitted job; the other setting is fitted for that."""
+    from decond.reports.checks import assess
     from decond.reports.fitted_data import fitted_data
 
     data, _ = job.shown_data()
-    with progress_bar("judging the fit"):
-        return judged(job.estimator, fitted_data(job.estimator, data, job.request.z)).sentences
+    with progress_bar("checking the fit"):
+        return assess(job.estimator, fitted_data(job.estimator, data, job.request.z))
 
 
-def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> Sequence[str]:
-    """Write the report of a fitted job, for which naive baselines are fitted; return its verdict, and why."""
+def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> "Assessment":
+    """Write the report of a fitted job, for which baselines and the other setting are fitted; return its checks."""
     from decond.reports import fit_report
+    from decond.reports.checks import Assessment
 
     data, notes = job.shown_data()
-    with progress_bar("writing the report"):
+    with progress_bar("checking the fit and writing the report"):
         page = fit_report(
             job.estimator,
             data,
@@ -202,7 +237,7 @@ def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> 
             command=command_line,
         )
     page.write(path)
-    return page.sentences
+    return Assessment(page.state, page.verdict, list(page.checks.values()))
 
 
 def _check_files(output: Path, report: Path | None, read: Sequence[Path]) -> Files:

@@ -2,6 +2,8 @@
 
 import contextlib
 import glob
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from decond.tables.columns import as_name
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Job", "Request", "prepare", "workers_for"]
+__all__ = ["Facts", "Job", "Request", "prepare", "workers_for"]
 
 LEAST = 2
 """Rows without which nothing can be learned."""
@@ -31,10 +33,46 @@ SHOWN = 5000
 """Rows of a table on disk that the picture is drawn from."""
 
 
-QUICK, QUICK_GROUPS, QUICK_SPARSE = 400_000, 800_000, 100_000
-"""Rows times targets of pairs and of groups, and rows of a sparse model, that are judged in some seconds. With groups
-that is about a fifth of the time of a fit from a single start.
+QUICK, QUICK_GROUPS, QUICK_SPARSE = 100_000, 200_000, 100_000
+"""Rows times targets of pairs and of groups, and rows of a sparse model, up to which a fit is checked without being
+asked to. The other setting is fitted for that, which takes up to half a minute at these sizes.
 """
+
+
+GROUP_SIZES = "Give a number from 1 on, inf for very large groups, or a column of the second table."
+"""What --group-sizes takes."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the user says about the targets, as the options say it."""
+
+    targets: str | None = None
+    drift: float | None = None
+    group_sizes: str | None = None
+    """A number, "inf", or the name of a column of the second table."""
+    z_std: str | None = None
+    """The name of a column of the second table."""
+
+    @property
+    def size(self) -> float | None:
+        """The size of every group; None where a column has the sizes, or none are given."""
+        try:
+            return None if self.group_sizes is None else float(self.group_sizes)
+        except ValueError:
+            return None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns of the second table that hold facts, by option."""
+        sizes = self.group_sizes if self.size is None else None
+        named = {"--group-sizes": sizes, "--z-std": self.z_std}
+        return {option: column for option, column in named.items() if column is not None}
+
+    def options(self) -> dict[str, Any]:
+        """Return what was given, by option."""
+        given = {"targets": self.targets, "drift": self.drift, "group-sizes": self.group_sizes, "z-std": self.z_std}
+        return {f"--{name}": value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -55,13 +93,16 @@ class Request:
     seed: int = 0
     workers: int | None = None
     cluster: str | None = None
-    complete: bool = False
-    means: bool = False
+    facts: Facts = Facts()
 
     def with_plain_names(self) -> "Request":
         """Return it with columns called as tables call them, whose letters have their accents in one sign."""
         x, y = ([as_name(name) for name in names] for names in (self.x, self.y))
-        return replace(self, x=x, y=y, z=as_name(self.z))
+        sizes, errors = (
+            None if name is None else as_name(name) for name in (self.facts.group_sizes, self.facts.z_std)
+        )
+        facts = replace(self.facts, group_sizes=sizes, z_std=errors)
+        return replace(self, x=x, y=y, z=as_name(self.z), facts=facts)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator that were asked for; the others keep its defaults."""
@@ -70,6 +111,8 @@ class Request:
             "uncertainty": self.uncertainty,
             "n_restarts": self.restarts,
             "max_iterations": self.max_iterations,
+            "targets": self.facts.targets,
+            "drift": self.facts.drift,
         }
         return {"seed": self.seed, **{name: value for name, value in given.items() if value is not None}}
 
@@ -105,8 +148,8 @@ class Job:
         return replace(self, x=pd.DataFrame(sample.x, columns=table.names), z_of_rows=sample.z[:, 0])
 
     @property
-    def is_judged_quickly(self) -> bool:
-        """Whether checks of the fitted model take only some seconds."""
+    def is_checked_quickly(self) -> bool:
+        """Whether checks of the fitted model take less than about half a minute."""
         assert self.x is not None
         for name, most in (("z_groups", QUICK_GROUPS), ("z_task", QUICK)):
             if name in self.data:
@@ -134,6 +177,8 @@ def prepare(request: Request) -> Job:
     for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
         table.check_columns(columns, other)
         table.check_length(LEAST, "fitting")
+    for option, column in request.facts.columns.items():
+        _check_fact_column(option, column, request, tables[-1])
     if request.sparse:
         return _sparse(request, tables[0])
     return (_aggregate if request.aggregate else _task_transformed)(request, *tables)
@@ -157,16 +202,9 @@ def workers_for(request: Request) -> Iterator[Any]:
 def _check(request: Request) -> None:
     if request.aggregate and request.sparse:
         raise ArgumentError("--sparse", "--aggregate and --sparse exclude each other. Choose one.")
-    if request.complete and not request.aggregate:
-        raise ArgumentError(
-            "--complete", "--complete says that all rows of each group are there; it needs --aggregate."
-        )
-    if request.means and (request.aggregate or request.sparse):
-        raise ArgumentError(
-            "--means", "--means is about two tables with a mediator; leave it out with --aggregate and --sparse."
-        )
     _check_number_of_tables(request)
     _check_options(request)
+    _check_facts(request)
     repeated = {*request.x} & {*request.y, request.z}
     if repeated:
         raise ArgumentError(
@@ -228,18 +266,62 @@ def _check_options(request: Request) -> None:
             )
 
 
+def _check_facts(request: Request) -> None:
+    """Raise if the facts contradict each other or the kind of data."""
+    facts = request.facts
+    if request.sparse and facts.options():
+        option = next(iter(facts.options()))
+        raise ArgumentError(option, f"{option} is about targets of two tables; leave it out with --sparse.")
+    if request.aggregate and facts.targets is not None:
+        raise ArgumentError(
+            "--targets",
+            "with --aggregate all targets are means of groups; leave out --targets, or --aggregate.",
+        )
+    if facts.targets == "single" and request.uncertainty == "plain":
+        raise ArgumentError(
+            "--targets",
+            "--targets single needs honest error bars; leave out --uncertainty plain.",
+        )
+    if facts.drift is not None and facts.targets != "single":
+        raise ArgumentError("--drift", "--drift is used with --targets single only; add that, or leave out --drift.")
+    if facts.drift is not None and not math.isfinite(facts.drift):
+        raise ArgumentError("--drift", f"--drift is {facts.drift}. Give a number from 0 on, such as 0.1 for 10 %.")
+    if facts.targets == "single" and facts.group_sizes is not None:
+        raise ArgumentError(
+            "--group-sizes", "--group-sizes is about targets that are means; leave it out with --targets single."
+        )
+    if facts.size is not None and not facts.size >= 1.0:
+        raise ArgumentError("--group-sizes", f"--group-sizes is {facts.group_sizes!r}. {GROUP_SIZES}")
+
+
+def _check_fact_column(option: str, column: str, request: Request, task: Table) -> None:
+    """Raise unless the second table has a column with facts, which is not named for something else."""
+    if column in (*request.y, request.z):
+        raise ArgumentError(option, f"{option} names {column!r}, which is a column of y or z. Name another column.")
+    if column not in task.frame.columns:
+        accepted = GROUP_SIZES if option == "--group-sizes" else "Give a column of the second table."
+        names = ", ".join(map(str, task.frame.columns))
+        raise ArgumentError(
+            option, f"{option} is {column!r}, but {task.name} has no such column. {accepted} It has {names}."
+        )
+
+
 def _task_transformed(request: Request, pairs: Table, task: Table) -> Job:
     from decond.estimators import TaskTransformedGP
 
     found = match_mediators(pairs, task, request.y, request.labels)
-    if request.means and found.y.select_dtypes("number").empty:
+    if request.facts.group_sizes is not None and not _is_about_groups(request, found):
         raise ArgumentError(
-            "--means", "--means is about a mediator of numbers, but --y holds labels. For groups there is --complete."
+            "--group-sizes",
+            "--group-sizes is about groups: it needs --aggregate, or a --y of labels with honest error bars. If the "
+            "numbers in --y are names, add --labels.",
         )
     x = pairs.numbers(request.x)[found.used].reset_index(drop=True)
     z = task.numbers([request.z])[request.z].to_numpy()[found.used_task]
     data = {"x": x, "y": found.y[found.used], "y_task": found.y_task[found.used_task], "z_task": z}
-    estimator = TaskTransformedGP(**request.parameters(), sampled=False if request.means else None)
+    data |= _group_sizes(request, found, pairs, task)
+    data |= {name: errors.to_numpy() for name, errors in _standard_errors(request, found, task).items()}
+    estimator = TaskTransformedGP(**request.parameters())
     notes, warnings = _about_rows(found, pairs, task)
     warnings += [*_few(len(z)), *_like_labels(found.y)]
     if found.remarks and len(request.y) == 1:
@@ -258,10 +340,63 @@ def _aggregate(request: Request, rows: Table, groups: Table) -> Job:
             f"only one {column!r} is in both tables; fitting needs at least {LEAST}.", column=column, count=len(z)
         )
     data = {"x": x, "groups": found.y[column][found.used], "z_groups": z}
-    estimator = AggregateGP(**request.parameters(), sampled=False if request.complete else None)
+    data |= _group_sizes(request, found, rows, groups)
+    data |= {name: errors.set_axis(z.index) for name, errors in _standard_errors(request, found, groups).items()}
+    estimator = AggregateGP(**request.parameters())
     notes, warnings = _about_rows(found, rows, groups)
     warnings += _few(len(z))
     return Job(request, f"{len(x)} rows in {len(z)} groups", estimator, data, x, None, notes, warnings)
+
+
+def _is_about_groups(request: Request, found: Mediators) -> bool:
+    return request.uncertainty != "plain" and found.y.select_dtypes("number").empty
+
+
+def _group_sizes(request: Request, found: Mediators, rows: Table, groups: Table) -> dict[str, Any]:
+    """Return the sizes of the groups as an argument of `fit`; raise if one is smaller than what is listed of it."""
+    size, column = request.facts.size, request.facts.columns.get("--group-sizes")
+    if size is None and column is None:
+        return {}
+    listed = Counter(_labels(found.y[found.used]))
+    sizes: dict[Any, Any] = dict.fromkeys(listed, size)
+    if column is not None:
+        given = groups.numbers([column])[column].to_numpy()[found.used_task]
+        for label, value in zip(_labels(found.y_task[found.used_task]), given, strict=True):
+            if sizes[label] not in (None, value):
+                raise ArgumentError(
+                    "--group-sizes",
+                    f"{groups.name} has two sizes for {label!r} in {column!r}: {sizes[label]:g} and {value:g}. Give "
+                    "each group one size.",
+                )
+            sizes[label] = value
+    small = next((label for label, value in sizes.items() if value is not None and value < listed[label]), None)
+    if small is not None:
+        raise ArgumentError(
+            "--group-sizes",
+            f"--group-sizes says that {small!r} has {sizes[small]:g} rows, but {rows.name} lists {listed[small]}. "
+            "Count all rows of a group, listed or not; leave the option out if all are listed.",
+        )
+    return {"group_sizes": sizes if size is None else size}
+
+
+def _labels(y: "pd.DataFrame") -> list[Any]:
+    """Return the label of each row; a tuple where there are several columns."""
+    return y.iloc[:, 0].tolist() if y.shape[1] == 1 else list(y.itertuples(index=False, name=None))
+
+
+def _standard_errors(request: Request, found: Mediators, task: Table) -> "dict[str, pd.Series]":
+    """Return the standard errors of the targets as an argument of `fit`; raise if one is negative."""
+    column = request.facts.z_std
+    if column is None:
+        return {}
+    errors = task.numbers([column])[column][found.used_task]
+    if (errors < 0.0).any():
+        raise ArgumentError(
+            "--z-std",
+            f"column {column!r} of {task.name} has values down to {errors.min():g}; standard errors are never "
+            "negative. Correct them, or name another column with --z-std.",
+        )
+    return {"z_std": errors}
 
 
 def _about_rows(found: Mediators, *tables: Table) -> tuple[list[str], list[str]]:

@@ -40,16 +40,17 @@ SHORTCUTS = (
     "- {}: and a curve through the readings."
 )
 FITTING = (
-    "decond looks for a curve whose mean over each day is the power of that day. It is fitted now, and so are both "
-    "shortcuts; that takes some seconds."
+    "decond looks for a curve whose mean over all 24 hours of each day is the power of that day, and knows that the "
+    "readings are only a sample of these hours. Fitting it and both shortcuts, and checking it, takes less than a "
+    "minute."
 )
 REPORT = (
-    "the same curve to explore, what was learned in words, and whether to trust it. The two tables are there too. "
-    "The same fit from files:"
+    "the same curve to explore, what was learned, and checks of the fit. The two tables are there too. The same fit "
+    "from files:"
 )
 OTHER_DATA = {
-    "Tables that share a measured column instead of a label:": (
-        "decond fit pairs.csv task.csv --x wind --y pressure --z power --report fit.html"
+    "Tables that share a measured column instead of a label (--targets mean if each z is a mean, not one reading):": (
+        "decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single --report fit.html"
     ),
     "A simulator and an observation (docs/tutorials/epidemic.md makes these three files):": (
         "decond infer school:simulate --prior prior.toml --observed observed.csv"
@@ -101,7 +102,9 @@ def tell_next(console: Console, folder: Path) -> None:
     _heading(console, "6. With your own data")
     _say(console, f"Open {folder / 'report.html'} in a browser: {REPORT}")
     tables = shlex.join([str(folder / "hours.csv"), str(folder / "days.csv")])
-    _show_command(console, f"decond fit {tables} --x wind --y day --z power --aggregate --report fit.html")
+    _show_command(
+        console, f"decond fit {tables} --x wind --y day --z power --aggregate --group-sizes 24 --report fit.html"
+    )
     for words, example in OTHER_DATA.items():
         _say(console, words)
         _show_command(console, example)

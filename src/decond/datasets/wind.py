@@ -86,7 +86,8 @@ def load_wind() -> Wind:
 def wind_day(seed: int = 0, n_days: int = 120, readings: int = 8) -> WindDay:
     """Draw the problem of recovering the power curve: `n_days` days with `readings` wind speeds each.
 
-    Hours in which the turbine was stopped are left out, and so are days with too few hours left.
+    Hours in which the turbine was stopped are left out, and so are days with too few hours left. The readings are a
+    random sample of the 24 hours of a day: fit with ``group_sizes=24``.
 
     >>> problem = wind_day()
     >>> problem.x.shape, problem.z.shape

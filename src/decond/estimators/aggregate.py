@@ -2,32 +2,46 @@
 
 from typing import Any, Self
 
+import numpy as np
+from sklearn.base import clone
+
 from decond.checks import as_targets
 from decond.errors import ArgumentError
-from decond.estimators.base import PosteriorRegressor
-from decond.regression import Aggregated
+from decond.estimators.base import PosteriorRegressor, fitted_quietly
+from decond.estimators.defaults import KernelChoice
+from decond.estimators.sampled_groups import unlisted_rows
+from decond.regression import Aggregated, Transformed
 
-__all__ = ["AggregateGP"]
+__all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
+
+SAMPLED = "The listed rows look like a sample of their groups, not like all of them: see group_sizes."
+LISTED = "The listed rows look like all rows of their groups, not like a sample: leave out group_sizes."
 
 
 class AggregateGP(PosteriorRegressor):
     """f(x) from means over groups: z of a group is the mean of f over its rows, plus noise.
 
-    Parameters:
-        kernel: the covariance of f in the units of the data; None chooses from the data.
-        noise: σ of the noise of each group's value; learning starts from it where a kernel is given.
-        individual_noise: σ of a noise of each row, which averages out within a group; zero is none, another value is
-            where learning starts.
-        sampled: whether the rows of a group are only a sample of what its value is the mean of (a few readings of a
-            day). None says probably, for honest error bars, unless the evidence is against it; and no otherwise, or
-            with ``optimize=False``.
-        mean, uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The covariance of f in the units of the data. By default it comes from the data. Where a given kernel is
+        learned, the search starts from it and from the scales of the data, and the better optimum wins.
+    noise : float, optional
+        σ of the noise of each group's value: a further start where it is learned, the value with ``optimize=False``.
+        By default it is learned, from a start in the units of the targets.
+    individual_noise : float
+        σ of a noise of each row, which averages out within a group; zero is none, another value is where learning
+        starts.
+    mean, uncertainty, optimize, n_restarts, seed
+        As for `TaskTransformedGP`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> x = np.linspace(0, 10, 200)
     >>> days = np.repeat(np.arange(50), 4)
     >>> noise = 0.05 * np.random.default_rng(0).standard_normal(50)
-    >>> gp = AggregateGP(sampled=False).fit(x, days, np.sin(x).reshape(50, 4).mean(axis=1) + noise)
+    >>> gp = AggregateGP().fit(x, days, np.sin(x).reshape(50, 4).mean(axis=1) + noise)
     >>> float(gp.predict([[1.5]])[0].round(1))
     1.0
     """
@@ -35,10 +49,9 @@ class AggregateGP(PosteriorRegressor):
     def __init__(
         self,
         kernel: Any = None,
-        noise: float | None = 0.1,
+        noise: float | None = None,
         individual_noise: float = 0.0,
         mean: str = "constant",
-        sampled: bool | None = None,
         uncertainty: str = "honest",
         optimize: bool = True,
         n_restarts: int = 4,
@@ -48,29 +61,112 @@ class AggregateGP(PosteriorRegressor):
         self.noise = noise
         self.individual_noise = individual_noise
         self.mean = mean
-        self.sampled = sampled
         self.uncertainty = uncertainty
         self.optimize = optimize
         self.n_restarts = n_restarts
         self.seed = seed
 
-    def fit(self, x: Any, groups: Any, z_groups: Any, weights: Any = None, progress: Any = None) -> Self:
+    def fit(
+        self,
+        x: Any,
+        groups: Any,
+        z_groups: Any,
+        weights: Any = None,
+        z_std: Any = None,
+        group_sizes: Any = None,
+        progress: Any = None,
+    ) -> Self:
         """Learn from rows x with a group each, and the mean of every group.
 
-        `z_groups` is a Series or dict from label to mean, or an array in the order of ``np.unique(groups)``;
-        `weights` (positive, one for each row) make weighted means.
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            The listed rows.
+        groups : array_like of shape (n,)
+            The label of the group of each row.
+        z_groups : dict, Series or array_like of shape (m,)
+            The mean of each group, by label, or in the order of ``np.unique(groups)``.
+        weights : array_like of shape (n,), optional
+            Positive weights that make weighted means.
+        z_std : dict, Series or array_like of shape (m,), optional
+            Known standard errors of the means. The learned noise is in addition to them.
+        group_sizes : float, dict, Series or array_like of shape (m,), optional
+            How many rows each group really has, of which those listed are a random sample: one number for all,
+            infinity for "many", or one for each group. None says that all rows are listed.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        self
         """
         rows = self._remember_columns(x, "x")
-        sampled = (self.uncertainty == "honest" and self.optimize) if self.sampled is None else bool(self.sampled)
-        seen = Aggregated(rows, groups, individual_noise=self.individual_noise, weights=weights, sampled=sampled)
-        z = self._centered(
-            as_targets(seen.ordered(z_groups, "z_groups"), "z_groups", seen.size, seen.partner),
-            self.kernel is None and self.optimize,
+        seen = Aggregated(
+            rows, groups, individual_noise=self.individual_noise, weights=weights, group_sizes=group_sizes
         )
+        targets = as_targets(seen.ordered(z_groups, "z_groups"), "z_groups", seen.size, seen.partner)
+        z = self._centered(targets, self.optimize)
         if len(z) < 2:
             raise ArgumentError(
                 "groups", "there is only one group; at least 2 are needed to learn from. Some tens are a good start."
             )
-        noise = self._starting_noise(z, self.kernel is not None or not self.optimize)
-        choice = self._chosen_kernel(self.kernel, rows, z)
-        return self._learn_or_use(seen.replace(noise=noise), z, choice, self.optimize, progress)
+        if z_std is not None:
+            errors = self._known_errors(seen.ordered(z_std, "z_std"), z, seen.partner)
+            seen = seen.replace(target_variance=(errors / self._unit()) ** 2)
+        self._data = (x, groups, z_groups, weights, z_std, group_sizes)
+        seen = seen.replace(noise=self._start_noise(z, self.optimize))
+        choice = self._chosen_kernel(self.kernel, rows, z, self.optimize)
+        if self.optimize and self.uncertainty == "honest" and weights is None:
+            learn_groups(self, seen, z, choice, progress)
+        else:
+            self._learn_or_use(seen, z, choice, self.optimize, progress)
+        self._warn_of_resolution()
+        return self
+
+    def _with_other_setting(self) -> tuple[str, Any] | None:
+        *tables, group_sizes = self._fitted_data()
+        if self.uncertainty == "plain" or not self.optimize:
+            return None
+        words = SAMPLED if group_sizes is None else LISTED
+        return words, fitted_quietly(clone(self), *tables, np.inf if group_sizes is None else None)
+
+
+def learn_groups(
+    estimator: PosteriorRegressor, seen: Aggregated, z: np.ndarray, choice: KernelChoice, progress: Any
+) -> None:
+    """Learn from means of groups and, where rows are not listed, from a model of those as well.
+
+    Parameters
+    ----------
+    estimator : PosteriorRegressor
+        The estimator that is fitted.
+    seen : Aggregated
+        The listed rows with their groups.
+    z : ndarray of shape (m,) or (m, t)
+        The centered means of the groups.
+    choice : KernelChoice
+        Kernel of f, with its ranges and hyperpriors.
+    progress : callable or None
+        As for `fit`.
+    """
+    fits = [estimator._learn_fixed("the listed rows", seen, z, choice, progress)]
+    unlisted = None
+    if seen.unlisted.any() and seen.x.dtype.kind == "f" and not seen.individual_noise:
+        group = np.unique(seen.groups, return_inverse=True)[1]
+        unlisted = unlisted_rows(seen.x, group, np.asarray(seen.group_sizes))
+    if unlisted is not None:
+        noise = fits[0].result.model.observation.noise
+        known = seen.target_variance
+        observation = Transformed(
+            seen.x,
+            unlisted.weights,
+            noise=noise,
+            sampling=unlisted.sampling,
+            repeats=seen.repeats,
+            target_variance=known,
+        )
+        first = fits[0].result
+        fits.append(
+            estimator._learn_fixed("shrunk centers and pooled spread", observation, z, choice, progress, first)
+        )
+    estimator._conclude(fits, z)

@@ -1,29 +1,46 @@
 """What every estimator shares: scikit-learn's conventions, units of the targets, answers from one posterior."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Self
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_rows, check_choice, check_column_names, column_names
-from decond.errors import ArgumentError
-from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, plain_kernel, smooth_kernel
-from decond.estimators.ensemble import Ensemble, averaged, single
-from decond.estimators.reliability import NEGLIGIBLE, are_samples, doubted, probability_of_complete, story
+from decond.checks import as_number, as_rows, as_targets, check_choice, check_column_names, column_names
+from decond.errors import ArgumentError, ResolutionWarning
+from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, given_kernel, plain_kernel, smooth_kernel
+from decond.estimators.fit_check import FitCheck, compare_settings
 from decond.estimators.showing import Shown
 from decond.features.base import as_kernel
-from decond.learning import FitResult, HyperparameterSample, Model, maximize_evidence, sample_hyperparameters, select
-from decond.linalg import NotPositiveDefiniteError
+from decond.learning import (
+    Candidate,
+    FitResult,
+    HyperparameterSample,
+    Model,
+    ModelAverage,
+    maximize_evidence,
+    sample_hyperparameters,
+    select,
+    warn_if_constant,
+)
+from decond.messages import warn
+from decond.parameters import leaves
 from decond.regression import FunctionPrior, Observation
 
 __all__ = ["AnsweringRegressor", "IndirectRegressor", "PosteriorRegressor"]
 
 UNCERTAINTIES = ("honest", "plain")
 MEANS = ("constant", "zero")
-Fit = tuple[FitResult, HyperparameterSample]
+
+
+class Fit(NamedTuple):
+    """One candidate model, and how the search for its hyperparameters went."""
+
+    candidate: Candidate
+    result: FitResult
 
 
 class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
@@ -124,7 +141,8 @@ class AnsweringRegressor(IndirectRegressor):
 class PosteriorRegressor(AnsweringRegressor):
     """Base of the Gaussian-process estimators, with a posterior of all rows.
 
-    Fitted attributes, beside those of every one with error bars: `kernel_` and `noise_` (learned), `fit_result_`.
+    Fitted attributes, beside those of every one with error bars: `kernel_` and `noise_` (learned), `average_` (the
+    candidate models with their weights), `fit_result_`.
     """
 
     noise: Any
@@ -132,14 +150,42 @@ class PosteriorRegressor(AnsweringRegressor):
     uncertainty: str
     n_restarts: int
     seed: int
+    _data: tuple[Any, ...]
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
+        """Return E[f] at the rows of X; also its standard deviation, or its covariance between the rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (q, d)
+            Where to predict.
+        return_std, return_cov : bool
+            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known.
+        include_noise : bool
+            Add the learned noise of a target, `noise_`, to the deviation or to the diagonal of the covariance.
+
+        Returns
+        -------
+        mean : ndarray of shape (q,) or (q, t)
+        std or cov : ndarray
+            Only if asked for.
+        """
+        answer = super().predict(X, return_std, return_cov)
+        if not include_noise or not (return_std or return_cov):
+            return answer
+        mean, spread = answer
+        noise = self.noise_ * self.scale_
+        if return_std:
+            return mean, np.hypot(spread, noise)
+        spread = spread.copy()
+        spread[np.diag_indices(len(mean))] += np.square(noise)
+        return mean, spread
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
         check_is_fitted(self)
-        mean, variance = self.posterior_.leave_one_out()
-        deviation = np.sqrt(variance)
-        deviation = deviation[:, None] if deviation.ndim < mean.ndim else deviation
-        return mean * self.scale_ + self.offset_, np.broadcast_to(deviation * self.scale_, mean.shape).copy()
+        found = self._left_out()
+        return found.mean * self.scale_ + self.offset_, np.sqrt(found.variance) * self.scale_
 
     def standardized_residuals(self) -> np.ndarray:
         """Return (target - mean) / deviation of every target, mean and deviation predicted from the other targets.
@@ -147,25 +193,27 @@ class PosteriorRegressor(AnsweringRegressor):
         If the error bars are right they are like draws of N(0, 1); `plotting.ResidualsDisplay` draws them.
         """
         mean, deviation = self.leave_one_out()
-        return (self.ensemble_.z * self.scale_ + self.offset_ - mean) / deviation
+        return (self.average_.z * self.scale_ + self.offset_ - mean) / deviation
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the targets at the learned hyperparameters; of labels, that of their means.
 
-        Of targets at unseen x (docs/adr/0012) it is a lower bound.
+        Of targets at latent inputs it is a variational lower bound.
         """
         check_is_fitted(self)
-        rows = len(self.ensemble_.z)
-        return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))
+        return self.average_.best.log_evidence(self.average_.z) - len(self.average_.z) * float(
+            np.sum(np.log(self.scale_))
+        )
 
     def resolution(self) -> float:
         """Return how much f varies within what a target averages over, in units of its error bar.
 
-        Well above one, the model tells rows apart that share a group or a mediator value. Below one it says no more
-        than the targets themselves do: then deconditioning does not help, and a regression on E[x | y] does as well.
+        Well above one, the model distinguishes rows that share a group or a mediator value. Below one it says no more
+        than the targets themselves do: deconditioning does not help, a regression on E[x | y] does as well, and the
+        error bars of f cannot be relied on.
         """
         check_is_fitted(self)
-        model = self._heaviest_model()
+        model = self.average_.best
         M = model.observation.linearize().transformation
         if abs(float(np.mean(M.sum(axis=0))) - 1.0) > 0.3:
             raise ValueError("resolution is there only for targets that are averages: columns of M that sum to one.")
@@ -174,12 +222,55 @@ class PosteriorRegressor(AnsweringRegressor):
         within = np.maximum(M.T @ mean**2 - (M.T @ mean) ** 2, 0.0)
         return float(np.sqrt(np.mean(within) / np.mean(variance)))
 
-    def _rows_seen(self) -> np.ndarray:
-        return np.asarray(self._heaviest_model().observation.x)
+    def summary(self) -> Any:
+        """Return the candidate models with their stacking weights, the heaviest first, as a data frame.
 
-    def _heaviest_model(self) -> Model:
-        heaviest = max(self.ensemble_.members, key=lambda member: member.center)
-        return self.ensemble_.models[heaviest.model].with_values(heaviest.values)
+        >>> from decond import AggregateGP
+        >>> x, groups = np.arange(12.0), np.repeat(np.arange(6), 2)
+        >>> AggregateGP(n_restarts=0).fit(x, groups, np.arange(6.0)).summary()
+                         weight
+        candidate
+        the listed rows     1.0
+        """
+        import pandas as pd
+
+        check_is_fitted(self)
+        names, weights = zip(*self.average_.table(), strict=True)
+        return pd.DataFrame({"weight": weights}, index=pd.Index(names, name="candidate"))
+
+    def check(self) -> FitCheck:
+        """Compare this fit with one of the other setting, and say whether its error bars can be relied on.
+
+        The other setting is the other kind of target (`targets`), or for groups the other answer to whether all rows
+        are listed (`group_sizes`). It is fitted to the same data; held-out log densities of the targets are compared.
+
+        Returns
+        -------
+        FitCheck
+            Resolution, hint and the numbers behind it.
+        """
+        check_is_fitted(self)
+        other = self._with_other_setting()
+        return compare_settings(self, other)
+
+    def _with_other_setting(self) -> tuple[str, Any] | None:
+        """Return what the other setting is, in words, and a model fitted with it; None if there is none."""
+        return None
+
+    def _fitted_data(self) -> tuple[Any, ...]:
+        """Return the tables that the model was fitted on; the last two are z_std and group_sizes."""
+        if not hasattr(self, "_data"):
+            raise ValueError(
+                "check needs the tables that the model was fitted on, which a file does not hold. Fit it again."
+            )
+        return self._data
+
+    def _left_out(self) -> Any:
+        """Return leave-one-out predictions of the centered targets."""
+        return self.average_.leave_one_out(self.posterior_)
+
+    def _rows_seen(self) -> np.ndarray:
+        return np.asarray(self.average_.candidates[0].model.observation.x)
 
     def _centered(self, z: np.ndarray, own_units: bool) -> np.ndarray:
         """Return the targets less their mean; several columns are scaled to unit mean square if units are ours."""
@@ -196,66 +287,109 @@ class PosteriorRegressor(AnsweringRegressor):
         self.offset_, self.scale_ = (float(offset), float(scale)) if flat else (offset, scale)
         return centered / self.scale_
 
-    def _starting_noise(self, z: np.ndarray, given: bool) -> float:
-        """Return the noise to use or to start from: as given together with a kernel, or from the data."""
+    def _known_errors(self, z_std: Any, z: np.ndarray, partner: str) -> np.ndarray:
+        """Return known standard errors of the targets, checked."""
+        if z[0].size > 1:
+            raise ArgumentError("z_std", "z_std takes one target column; fit each target column by itself.")
+        errors = as_targets(z_std, "z_std", len(z), partner)
+        if errors.ndim != 1 or np.any(errors < 0.0):
+            raise ArgumentError(
+                "z_std", "z_std has several columns or negative values; give one standard error for each target."
+            )
+        return errors
+
+    def _start_noise(self, z: np.ndarray, optimize: bool) -> float:
+        """Return the noise to use as given or, where it is learned, to start from: in the units of the targets."""
+        given = self._given_noise()
+        return noise_start(z) if optimize or given is None else given
+
+    def _given_noise(self) -> float | None:
+        """Return the noise that was given, in units of the scaled targets."""
         if self.noise is None:
-            return noise_start(z)
+            return None
         noise = as_number(self.noise, "noise", minimum=0.0, strict=True, remedy="It is a standard deviation of z.")
-        return noise if given else noise_start(z)
+        return noise / self._unit()
+
+    def _unit(self) -> float:
+        return float(np.sqrt(np.mean(np.square(self.scale_))))
 
     def _chosen_kernel(
-        self, kernel: Any, x: np.ndarray, z: np.ndarray, trend: bool = True, gain: float = 1.0, name: str = "kernel"
+        self,
+        kernel: Any,
+        x: np.ndarray,
+        z: np.ndarray,
+        optimize: bool,
+        trend: bool = True,
+        gain: float = 1.0,
+        name: str = "kernel",
     ) -> KernelChoice:
-        """Return the kernel that was given, or the default one for this kind of error bars.
+        """Return the default kernel for this kind of error bars, or the one that was given.
 
+        Where a given kernel is learned, the search starts from the scales of the data as well as from the kernel.
         `gain` is the variance that the targets would have if f had unit variance.
         """
-        if kernel is not None:
-            return KernelChoice(as_kernel(kernel, name))
         variance = deviation_of(z) ** 2 / gain
+        if kernel is not None:
+            given = as_kernel(kernel, name)
+            if not optimize:
+                return KernelChoice(given)
+            return given_kernel(given.rescaled(self._unit() ** -2), x, variance, self.uncertainty == "honest")
         if self.uncertainty == "plain":
             return plain_kernel(x, variance, learn_variance=True)
         return smooth_kernel(x, variance, trend)
 
     def _learn(
         self,
+        name: str,
         model: Model,
         z: np.ndarray,
         choice: KernelChoice,
         extra: "Extra",
         progress: Any = None,
-        look_around: bool = True,
+        integrate: bool = True,
     ) -> Fit:
-        """Maximize the evidence and, for honest error bars, look around the optimum."""
-        free = free_paths(model, choice, extra)
+        """Maximize the evidence and, for honest error bars, integrate over the hyperparameters."""
         variables = select(
-            model, free, extra.tied, {**choice.bounds, **extra.bounds}, {**choice.hyperpriors, **extra.hyperpriors}
+            model,
+            free_paths(model, choice, extra),
+            extra.tied,
+            {**choice.bounds, **extra.bounds},
+            {**choice.hyperpriors, **extra.hyperpriors},
         )
         restarts = self.n_restarts if extra.restarts is None else extra.restarts
-        quiet = extra.quiet if look_around else list(model.values())  # a first search need not warn
-        result = maximize_evidence(model, z, variables, restarts, self.seed, progress=progress, quiet=quiet)
-        if self.uncertainty == "plain" or not look_around:
-            return result, HyperparameterSample((result.parameters,), np.ones(1))
-        return result, sample_hyperparameters(result, z, variables, seed=self.seed)
+        quiet = extra.quiet if integrate else list(model.values())  # a first search need not warn
+        also = extra.also if extra.restarts == 0 else [*extra.also, *self._given_values(model, choice)]
+        result = maximize_evidence(
+            model, z, variables, restarts, self.seed, progress=progress, quiet=quiet, also=also
+        )
+        sample = HyperparameterSample((result.parameters,), np.ones(1))
+        if self.uncertainty == "honest" and integrate:
+            sample = sample_hyperparameters(result, z, variables, seed=self.seed)
+        return Fit(Candidate.of(name, result.model, sample), result)
 
-    def _conclude(
-        self,
-        fits: list[Fit],
-        z: np.ndarray,
-        evaluations: int = 0,
-        weights: Sequence[float] | np.ndarray = (1.0,),
-        note: str = "",
-    ) -> Self:
-        """Keep what was learned, models with their weights, and build the posterior.
+    def _given_values(self, model: Model, choice: KernelChoice) -> list[dict[str, Any]]:
+        """Return a start from the kernel and the noise that the user gave, if any."""
+        values: dict[str, Any] = {}
+        if choice.given is not None:
+            values |= leaves(choice.given, "prior.kernel.")
+        if self.noise and model.values().get("observation.noise"):
+            values["observation.noise"] = self._given_noise()
+        return [values] if values else []
 
-        `evaluations` were spent on searches that nothing was kept of; a `note` is added to what the search says.
+    def _conclude(self, fits: Sequence[Fit], z: np.ndarray, evaluations: int = 0) -> Self:
+        """Average the candidates by stacking, keep what was learned and build the posterior.
+
+        `evaluations` were spent on searches of which nothing is kept.
         """
-        results = [result for result, _ in fits]
-        total = evaluations + sum(result.evaluations for result in results)
-        best = results[int(np.argmax(weights))]
-        failures, message = sum(result.failures for result in results), f"{best.message} {note}".rstrip()
-        best = dataclasses.replace(best, evaluations=total, failures=failures, message=message)
-        return self._set_ensemble(averaged(results, [sample for _, sample in fits], z, weights), best)
+        average = ModelAverage.stacked([fit.candidate for fit in fits], z)
+        results = {fit.candidate.name: fit.result for fit in fits}
+        best = results[average.candidates[int(np.argmax(average.weights))].name]
+        total = evaluations + sum(result.evaluations for result in results.values())
+        failures = sum(result.failures for result in results.values())
+        self._set_average(average, dataclasses.replace(best, evaluations=total, failures=failures))
+        if best.status != "sampled":
+            warn_if_constant(best.log_evidence, z)
+        return self
 
     def _learn_or_use(
         self, observation: Observation, z: np.ndarray, choice: KernelChoice, optimize: bool, progress: Any
@@ -264,52 +398,74 @@ class PosteriorRegressor(AnsweringRegressor):
         model = Model(FunctionPrior(choice.kernel), observation)
         if not optimize:
             return self._use_as_given(model, z)
+        return self._conclude([self._learn_fixed("model", observation, z, choice, progress)], z)
+
+    def _learn_fixed(
+        self,
+        name: str,
+        observation: Observation,
+        z: np.ndarray,
+        choice: KernelChoice,
+        progress: Any,
+        first: FitResult | None = None,
+    ) -> Fit:
+        """Learn the kernel and the noises that are there, for an observation with a fixed M.
+
+        After the `first` search for another observation, this one starts from where that one ended.
+        """
+        model = Model(FunctionPrior(choice.kernel), observation)
         values = model.values()
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
         paths = [path for path in noises if values.get(path)]
-        extra = Extra(paths, bounds={path: noise_range(z) for path in paths} if choice.free is not None else None)
-        choice = choice.under("prior.kernel.")
-        fit = self._learn(model, z, choice, extra, progress)
-        if self.uncertainty == "honest" and are_samples(observation):
-            return self._conclude_samples(fit, z, choice, extra, progress)
-        return self._conclude([fit], z)
-
-    def _conclude_samples(self, fit: Fit, z: np.ndarray, choice: KernelChoice, extra: "Extra", progress: Any) -> Self:
-        """Beside a model of groups whose rows are a sample, keep one that counts their reliability.
-
-        How many rows were left out is not known, so both have the same weight. Unless the user has said that rows
-        were left out, a third one takes them for all of their group, with the weight that Bayes' rule gives it.
-        """
-        found = fit[0].model
-        model = doubted(found, z)
-        if model is None:
-            return self._conclude([fit], z)
-        extra = extra.from_here(found)
-        others = [model]
-        if not self.sampled:
-            others.append(Model(found.prior, found.observation.replace(sampled=False)))
-        try:
-            fits = [fit, *(self._learn(other, z, choice, extra, progress) for other in others)]
-        except NotPositiveDefiniteError:
-            return self._conclude([fit], z)
-        share = 0.0 if self.sampled else probability_of_complete(fits[1][0], fits[2][0])
-        weights = np.array([0.5 * (1.0 - share), 0.5 * (1.0 - share), share])[: len(fits)]
-        kept = np.flatnonzero(weights >= NEGLIGIBLE)
-        spent = sum(one[0].evaluations for i, one in enumerate(fits) if i not in kept)
-        weights = weights[kept] / weights[kept].sum()
-        return self._conclude([fits[i] for i in kept], z, spent, weights, story(share, model))
+        bounds = {path: noise_range(z) for path in paths}
+        extra = Extra(paths, bounds=bounds)
+        if first is not None:
+            extra = Extra(paths, bounds=bounds, restarts=0, also=first.optima)
+        return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""
-        return self._set_ensemble(single(model, z), None)
-
-    def _set_ensemble(self, ensemble: Ensemble, result: FitResult | None) -> Self:
-        self.ensemble_, self.fit_result_ = ensemble, result
-        self.posterior_ = ensemble.posterior()
-        model = self._heaviest_model()
-        self.kernel_ = model.prior.covariance
-        self.noise_ = model.values()["observation.noise"]
+        self._set_average(ModelAverage.single(model, z), None)
         return self
+
+    def _resolution_if_any(self) -> float:
+        """Return the resolution; nan where x does not vary within what a target averages over."""
+        model = self.average_.best
+        M, x = model.observation.linearize().transformation, model.observation.x
+        if x.dtype.kind == "f":
+            scaled = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0)
+            if np.max(M.T @ scaled**2 - (M.T @ scaled) ** 2) <= 1e-9:
+                return float("nan")
+        try:
+            return self.resolution()
+        except ValueError:
+            return float("nan")
+
+    def _has_gaussian_targets(self) -> bool:
+        """Return whether targets are Gaussian about E[f | y]: not at latent inputs, nor with unlisted rows."""
+        return all(
+            candidate.left_out is None and candidate.model.observation.linearize().sampling is None
+            for candidate in self.average_.candidates
+        )
+
+    def _warn_of_resolution(self) -> None:
+        """Warn if f cannot be resolved within what a target averages over."""
+        resolution = self._resolution_if_any()
+        if resolution < 1.0:
+            warn(
+                ResolutionWarning(
+                    f"the resolution is {resolution:.2g}, below one: the targets do not say how z varies with x "
+                    "within one value of the mediator or one group. The error bars of f cannot be relied on; a "
+                    "regression on E[x | y] does as well.",
+                    resolution=resolution,
+                )
+            )
+
+    def _set_average(self, average: ModelAverage, result: FitResult | None) -> None:
+        self.average_, self.fit_result_ = average, result
+        self.posterior_ = average.posterior()
+        self.kernel_ = average.best.prior.covariance
+        self.noise_ = average.median("observation.noise")
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
@@ -318,7 +474,7 @@ class PosteriorRegressor(AnsweringRegressor):
             **self._fitted_columns(),
             "offset": self.offset_,
             "scale": self.scale_,
-            "ensemble": self.ensemble_.state(),
+            "average": self.average_.state(),
             "fit_result": None if self.fit_result_ is None else self.fit_result_.state(),
         }
 
@@ -326,9 +482,9 @@ class PosteriorRegressor(AnsweringRegressor):
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
         self.offset_, self.scale_ = state["offset"], state["scale"]
-        self._set_ensemble(Ensemble.from_state(state["ensemble"]), None)
+        self._set_average(ModelAverage.from_state(state["average"]), None)
         if state["fit_result"] is not None:
-            self.fit_result_ = FitResult.from_state(state["fit_result"], self._heaviest_model())
+            self.fit_result_ = FitResult.from_state(state["fit_result"], self.average_.best)
 
 
 class Extra:
@@ -341,16 +497,19 @@ class Extra:
         bounds: Any = None,
         hyperpriors: Any = None,
         restarts: int | None = None,
+        also: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        self.free, self.tied, self.restarts = tuple(free), tuple(tied), restarts
+        self.free, self.tied, self.restarts, self.also = tuple(free), tuple(tied), restarts, list(also)
         self.quiet = tuple(path for path in self.free if path.endswith("noise"))  # it may well be next to nothing
         self.bounds, self.hyperpriors = dict(bounds or {}), dict(hyperpriors or {})
 
-    def from_here(self, model: Model) -> "Extra":
-        """Return the same for a search that begins where another ended: no restarts, and no further warnings."""
-        again = Extra(self.free, self.tied, self.bounds, self.hyperpriors, restarts=0)
-        again.quiet = tuple(model.values())
-        return again
+
+def fitted_quietly(model: Any, *tables: Any) -> Any:
+    """Return a model fitted to tables of `_fitted_data`, without warnings that are not about the user's own fit."""
+    *data, z_std, group_sizes = tables
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(*data, z_std=z_std, group_sizes=group_sizes)
 
 
 def noise_range(z: np.ndarray) -> tuple[float, float]:

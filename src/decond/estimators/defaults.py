@@ -13,9 +13,11 @@ import numpy as np
 from decond.kernels import RBF, Categorical, Linear, Matern32
 from decond.kernels.base import Kernel
 from decond.learning import LogNormal
+from decond.parameters import leaves
 
 __all__ = [
     "KernelChoice",
+    "given_kernel",
     "in_data_units",
     "label_columns",
     "moves",
@@ -53,6 +55,8 @@ class KernelChoice(NamedTuple):
     hyperpriors: Mapping[str, LogNormal] = MappingProxyType({})
     free: tuple[str, ...] | None = None
     """Which parameters are learned; None is all of them."""
+    given: Kernel | None = None
+    """The kernel that the user gave, from which a search starts too."""
 
     def under(self, prefix: str) -> "KernelChoice":
         """Return the same choice with a prefix before every path."""
@@ -62,6 +66,7 @@ class KernelChoice(NamedTuple):
             {prefix + path: value for path, value in self.bounds.items()},
             {prefix + path: value for path, value in self.hyperpriors.items()},
             None if self.free is None else tuple(prefix + path for path in self.free),
+            self.given,
         )
 
 
@@ -124,6 +129,30 @@ def in_data_units(kernel: Kernel, x: np.ndarray, variance: float) -> Kernel:
     moved = kernel.with_lengthscales(scales)
     size = float(np.mean(moved.diag(x)))
     return moved.rescaled(variance / size if size > 0.0 else 1.0)
+
+
+def given_kernel(given: Kernel, x: np.ndarray, variance: float, hyperpriors: bool) -> KernelChoice:
+    """Return the choice for a kernel that was given: at the scales of the data, with the given one as another start.
+
+    With `hyperpriors`, lengthscales and variances have the log-normal priors and the ranges of `smooth_kernel`, which
+    an integral over them needs to be finite. Ranges are widened to hold the values that were given.
+    """
+    kernel = in_data_units(given, x, variance)
+    if not hyperpriors:
+        return KernelChoice(kernel, given=given)
+    bounds: dict[str, tuple[Any, Any]] = {}
+    priors: dict[str, LogNormal] = {}
+    starts = leaves(given.rescaled(1.0))
+    for path, value in leaves(kernel).items():
+        name = path.rpartition(".")[2]
+        if name not in ("lengthscale", "variance") or not np.all(value):
+            continue
+        low, high = LENGTHSCALES if name == "lengthscale" else VARIANCES
+        unit = np.asarray(value) / (SMOOTHNESS if name == "lengthscale" else 1.0)
+        start = starts.get(path, value)
+        bounds[path] = (np.minimum(low * unit, start), np.maximum(high * unit, start))
+        priors[path] = LogNormal(value, 1.0 if name == "lengthscale" else AMPLITUDE_SPREAD)
+    return KernelChoice(kernel, None, bounds, priors, given=given)
 
 
 def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelChoice:

@@ -5,17 +5,19 @@ leave-one-out loss of the conditional embedding, for two descriptions of the med
 m(y) = E[x | y], which is better where the mediator bends sharply.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from decond.estimators.defaults import label_columns, numeric_columns, spread
+from decond.estimators.input_density import InputDensity
 from decond.kernels import Categorical, Matern32
 from decond.kernels.base import Kernel
 from decond.learning.conditional import ConditionalChoice, ConditionalGrid
 from decond.smoother import Smoother
 
-__all__ = ["MOST_PAIRS", "Mediation", "Transformation", "descriptions"]
+__all__ = ["MOST_PAIRS", "Mediation", "Transformation", "density_transformation", "descriptions"]
 
 SMOOTHNESSES = 2.0 ** np.arange(-5.0, 4.0)
 """Lengthscales of the mediator that are tried, relative to the spread of its columns."""
@@ -28,8 +30,9 @@ MOST_PAIRS = 500
 
 
 class Transformation(NamedTuple):
-    """M (n, m) and C (m, m): E[f(X) | ỹ] = Mᵀ f(x) plus an error with covariance C, per unit variance of f."""
+    """M (n, m) and C (m, m): E[f(X) | ỹ] = Mᵀ f(points) plus an error with covariance C, per unit variance of f."""
 
+    points: np.ndarray
     weights: np.ndarray
     covariance: np.ndarray
 
@@ -50,7 +53,7 @@ class Mediation:
         smoother = Smoother(best.kernel, self.pairs, best.ridge)
         rows = smoother.rows(self.task)
         covariance = best.kernel.gram(self.task, self.task) - rows.T @ rows
-        return Transformation(smoother.bridge_transposed(rows), 0.5 * (covariance + covariance.T))
+        return Transformation(x, smoother.bridge_transposed(rows), 0.5 * (covariance + covariance.T))
 
     def probabilities(self, kernel_x: Kernel, x: np.ndarray) -> np.ndarray:
         """Return how probable every row of x is for each task row, (n, m): the weights M without what is negative."""
@@ -78,6 +81,25 @@ def descriptions(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, seed: int) ->
     if x.dtype.kind != "f":
         return [direct]
     return [direct, Mediation(*direct.expectation(x), seed)]
+
+
+def density_transformation(density: InputDensity, tables: int = 8) -> Callable[[Kernel], Transformation]:
+    """Return a function from the kernel of x to M and C by a density of x given y.
+
+    M is the mean of bootstrap tables W_b of the density; C is the covariance of W_bᵀ f over the tables that the prior
+    of f expects, mean_b W_bᵀKW_b - MᵀKM.
+    """
+    found = density.bootstrap(tables)
+    mean = np.mean(found, axis=0)
+
+    def transformation(kernel: Kernel) -> Transformation:
+        gram = kernel.gram(density.support, density.support)
+        size = float(np.mean(np.diagonal(gram)))
+        spread = [table - mean for table in found]
+        covariance = sum(one.T @ (gram @ one) for one in spread) / (size * max(1, tables - 1))
+        return Transformation(density.support, mean, 0.5 * (covariance + covariance.T))
+
+    return transformation
 
 
 def mediator_kernel(rows: np.ndarray, factor: float) -> Kernel:

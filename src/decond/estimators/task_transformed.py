@@ -1,25 +1,40 @@
 """Two tables that share only a mediator: z as a function of x, with error bars."""
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import clone
 
-from decond.checks import as_targets, check_choice
-from decond.estimators.base import Extra, Fit, PosteriorRegressor, deviation_of, free_paths, noise_range
-from decond.estimators.defaults import KernelChoice, label_columns, plain_kernel, with_trend
-from decond.estimators.ensemble import shares
+from decond.checks import as_number, as_targets, check_choice
+from decond.errors import ArgumentError
+from decond.estimators.aggregate import LISTED, SAMPLED, learn_groups
+from decond.estimators.base import (
+    Extra,
+    Fit,
+    PosteriorRegressor,
+    deviation_of,
+    fitted_quietly,
+    free_paths,
+    noise_range,
+    noise_start,
+)
+from decond.estimators.defaults import (
+    AMPLITUDE_SPREAD,
+    VARIANCES,
+    KernelChoice,
+    label_columns,
+    numeric_columns,
+    plain_kernel,
+    spread,
+)
 from decond.estimators.groups import SharedGroups, shared_groups
+from decond.estimators.input_density import InputDensity
 from decond.estimators.linked import linked_mediators
-from decond.estimators.mediation import Mediation, Transformation, descriptions
-from decond.estimators.reliability import NEGLIGIBLE
-from decond.estimators.unseen import START_NOISE, UnseenFits, places_of, unseen_fits
-from decond.features.base import as_kernel
-from decond.kernels import Scaled
-from decond.learning import FitResult, HyperparameterSample, Model, Variable, select
-from decond.learning.unseen import Beginning
-from decond.linalg import NotPositiveDefiniteError
+from decond.estimators.mediation import Mediation, Transformation, density_transformation, descriptions
+from decond.learning import FitResult, LogNormal, Model, SamplerSettings, sample_latent_inputs, select
 from decond.parameters import leaves
-from decond.regression import Aggregated, FunctionPrior, TaskTransformed, Transformed, condition
+from decond.regression import Aggregated, FunctionPrior, LatentInput, TaskTransformed, Transformed
 
 __all__ = ["TaskTransformedGP"]
 
@@ -27,214 +42,426 @@ __all__ = ["TaskTransformedGP"]
 class TaskTransformedGP(PosteriorRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), which share only the mediator y.
 
-    The model is the paper's: z = E[f(X) | y] + noise with f a Gaussian process. ``uncertainty="plain"`` learns its
-    hyperparameters by maximal evidence, noise and regularization tied (λ = σ²/n), and gives its formulas exactly; its
-    error bars are then too narrow. ``"honest"`` chooses the smoothness of x given y from the pairs alone and averages
-    over hyperparameters; for labels it counts that the rows of a label are a sample (docs/adr/0007). Where `kernel_y`
-    is given, or with ``optimize=False``, the model is the plain one, and "honest" only adds the average.
+    With ``targets="mean"`` the model is the paper's: z = E[f(X) | y] + noise with f a Gaussian process. With
+    ``targets="single"`` each z was measured at one x that belongs to its y and was not recorded: z = f(x̃) + noise
+    with x̃ from p(x | y). Then the whole distribution of the targets says something about f.
 
-    Parameters:
-        kernel_x, kernel_y: covariances of f and of the mediating function, in the units of the data. None chooses
-            from the data: per-column lengthscales, and a categorical kernel for columns of labels.
-        noise: σ, the standard deviation of the targets' noise; learning starts from it where a kernel is given.
-        mean: "constant" centers the targets, "zero" does not.
-        mediator: "full" keeps the uncertainty of the mediating function, "map" drops it.
-        uncertainty: "honest" or "plain".
-        optimize: whether to learn; otherwise everything is used as given.
-        n_restarts: further starts of the search.
-        seed: of everything random.
-        sampled: for a mediator of numbers and honest error bars, whether each target was measured at one unseen x
-            (True) or is a mean over all x that go with its y (False). In the first case its whole distribution tells
-            of f, not only its mean (docs/adr/0012). Models of that have at most ¾ of the weight, by Bayes' rule; the
-            rest are models of the mean, with the scatter of f within one y as noise (True) or without it (False);
-            None averages all. The models of single measurements, and no others, also count that x may follow the
-            mediator up to a tenth more or less in the task table. Say False where z also depends on the mediator by
-            other ways than x. For labels, whether the rows with a label are only a sample of what its target is the
-            mean of: None averages, with no more than a little weight for "no" unless the evidence is for it.
+    Parameters
+    ----------
+    kernel_x, kernel_y : Kernel, optional
+        Covariances of f and of the mediating function, in the units of the data. By default they come from the data:
+        per-column lengthscales, and a categorical kernel for columns of labels. Where a given kernel is learned, the
+        search starts from it and from the scales of the data, and the better optimum wins. If `kernel_y` is given,
+        the model is the plain one, and "honest" adds only the integration over hyperparameters.
+    noise : float, optional
+        σ, the standard deviation of the noise of the targets: a further start where it is learned, the value with
+        ``optimize=False``. By default it is learned, from a start in the units of the targets.
+    mean : {"constant", "zero"}
+        "constant" centers the targets, "zero" does not.
+    mediator : {"full", "map"}
+        "full" keeps the uncertainty of the mediating function, "map" drops it.
+    targets : {"mean", "single"}
+        What a target is: a mean over all x that go with its y, or one measurement at one x that was not recorded.
+    drift : float
+        For ``targets="single"``: the prior standard deviation of a relative stretch of E[x | y] about its mean, where
+        x given y may differ between the two tables (another year, another place). Zero says that it does not.
+    uncertainty : {"honest", "plain"}
+        "plain" is the paper's formulas exactly, at maximal evidence with noise and regularization tied (λ = σ²/n);
+        its error bars are too narrow. "honest" learns p(x | y) from the pairs alone and integrates over
+        hyperparameters (docs/adr/0014-facts-not-guesses.md).
+    optimize : bool
+        Whether to learn; otherwise everything is used as given.
+    n_restarts : int
+        Further starts of the search; ``targets="single"`` samples instead and does not use it.
+    seed : int
+        Seed of everything random.
 
+    Attributes
+    ----------
+    average_ : ModelAverage
+        Candidate models with their stacking weights.
+    kernel_, noise_ : Kernel, float
+        Kernel of the heaviest candidate; median of the noise, in units of the targets. With several target columns
+        both are in units of the scaled targets.
+    fit_result_ : FitResult
+        How the search went.
+
+    Examples
+    --------
     >>> from decond.problems import latent_function
     >>> p = latent_function()
-    >>> gp = TaskTransformedGP().fit(p.x, p.y, p.y_task, p.z_task)
+    >>> gp = TaskTransformedGP(targets="single").fit(p.x, p.y, p.y_task, p.z_task)
     >>> mean, std = gp.predict([[0.0], [2.0]], return_std=True)
     >>> bool(np.all(np.abs(mean - [2.0, -1.0]) < 3 * std))
     True
     """
 
-    _outcome_needs_only_x = True
-    """Whether z depends on the mediator through x alone, so that its whole distribution tells of f."""
-
     def __init__(
         self,
         kernel_x: Any = None,
         kernel_y: Any = None,
-        noise: float | None = 0.1,
+        noise: float | None = None,
         mean: str = "constant",
         mediator: str = "full",
+        targets: Literal["mean", "single"] = "mean",
+        drift: float = 0.0,
         uncertainty: str = "honest",
         optimize: bool = True,
         n_restarts: int = 4,
         seed: int = 0,
-        sampled: bool | None = None,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
         self.noise = noise
         self.mean = mean
         self.mediator = mediator
+        self.targets = targets
+        self.drift = drift
         self.uncertainty = uncertainty
         self.optimize = optimize
         self.n_restarts = n_restarts
         self.seed = seed
-        self.sampled = sampled
 
-    def fit(self, x: Any, y: Any, y_task: Any, z_task: Any, progress: Any = None) -> Self:
-        """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task)."""
-        return self._fit_tables((x, y, y_task, z_task), ("x", "y", "y_task", "z_task"), progress)
+    def fit(
+        self,
+        x: Any,
+        y: Any,
+        y_task: Any,
+        z_task: Any,
+        z_std: Any = None,
+        group_sizes: Any = None,
+        progress: Any = None,
+    ) -> Self:
+        """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task).
 
-    def _fit_tables(self, tables: tuple[Any, ...], names: tuple[str, ...], progress: Any) -> Self:
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            Inputs of the pairs.
+        y : array_like of shape (n, e)
+            Their mediator: numbers, labels or both.
+        y_task : array_like of shape (m, e)
+            Mediator of the task rows.
+        z_task : array_like of shape (m,) or (m, t)
+            Targets.
+        z_std : array_like of shape (m,), optional
+            Known standard errors of the targets. The learned noise is in addition to them.
+        group_sizes : float or dict, optional
+            For a mediator of labels: how many rows each label really has, of which the pairs list a sample; one
+            number, infinity for "many", or a number for each label. None says that all are listed.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        self
+        """
+        names = ("x", "y", "y_task", "z_task")
+        return self._fit_tables((x, y, y_task, z_task), names, z_std, group_sizes, progress)
+
+    def _fit_tables(
+        self, tables: tuple[Any, ...], names: tuple[str, ...], z_std: Any, group_sizes: Any, progress: Any
+    ) -> Self:
         """Learn from x, y, y_task and z_task, which messages call by these names."""
         check_choice(self.mediator, "mediator", ("full", "map"))
+        check_choice(self.targets, "targets", ("mean", "single"))
+        as_number(self.drift, "drift", minimum=0.0, remedy="It is the standard deviation of a relative stretch.")
         rows = self._remember_columns(tables[0], names[0])
         y, y_task = linked_mediators(rows, tables[1], tables[2], names)
         targets = as_targets(tables[3], names[3], len(y_task), names[2])
+        self._data = (rows, y, y_task, targets, z_std, group_sizes)
+        errors = None if z_std is None else self._known_errors(z_std, targets, names[2])
         paper = self.uncertainty == "plain" or self.kernel_y is not None or not self.optimize
-        if not paper and len(label_columns(y)) == y.shape[1]:
-            return self._fit_labels(rows, shared_groups(y, y_task, targets), targets, progress)
-        z = self._centered(targets, self.kernel_x is None and self.kernel_y is None and self.optimize)
-        if paper:
-            return self._fit_paper(rows, y, y_task, z, progress)
-        return self._fit_mediated(rows, descriptions(rows, y, y_task, self.seed), z, progress)
+        only_labels = len(label_columns(y)) == y.shape[1]
+        any_labels = bool(label_columns(y)) or rows.dtype.kind != "f"
+        self._check_facts(targets, paper, only_labels, any_labels, group_sizes)
+        if not paper and only_labels and self.targets == "mean":
+            groups = shared_groups(y, y_task, targets)
+            self._fit_labels(rows, y, groups, targets, errors, group_sizes, progress)
+        else:
+            z = self._centered(targets, self.optimize)
+            variance = None if errors is None else (errors / self._unit()) ** 2
+            if paper:
+                self._fit_paper(rows, y, y_task, z, variance, progress)
+            elif self.targets == "single":
+                self._fit_single(rows, y, y_task, z, variance, progress)
+            else:
+                self._fit_mean(rows, y, y_task, z, variance, progress)
+        self._warn_of_resolution()
+        return self
 
-    def _fit_paper(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, progress: Any) -> Self:
+    def _check_facts(
+        self, targets: np.ndarray, paper: bool, only_labels: bool, any_labels: bool, group_sizes: Any
+    ) -> None:
+        if self.targets == "single" and paper:
+            raise ArgumentError(
+                "targets",
+                'targets="single" has no plain form: it needs uncertainty="honest", optimize=True and no kernel_y. '
+                'Leave these out, or use targets="mean".',
+            )
+        if self.targets == "single" and targets[0].size > 1:
+            raise ArgumentError(
+                "targets", 'targets="single" takes one target column; fit each target column by itself.'
+            )
+        if self.drift and (self.targets != "single" or any_labels):
+            raise ArgumentError(
+                "drift",
+                'drift is about targets="single" and a mediator of numbers, whose E[x | y] may be stretched. '
+                "Leave it out.",
+            )
+        if group_sizes is not None and (not only_labels or paper or self.targets == "single"):
+            raise ArgumentError(
+                "group_sizes",
+                "group_sizes is about a mediator that is a label, with targets that are means and "
+                'uncertainty="honest"; leave it out.',
+            )
+
+    def _fit_paper(
+        self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
+    ) -> None:
         """Learn the paper's model, with the kernels that were given or Gaussian ones."""
-        variance = deviation_of(z) ** 2
-        given = self.kernel_x is not None or self.kernel_y is not None
+        size, optimize = deviation_of(z) ** 2, self.optimize
         first = (
-            plain_kernel(x, variance) if self.kernel_x is None else KernelChoice(as_kernel(self.kernel_x, "kernel_x"))
+            plain_kernel(x, size)
+            if self.kernel_x is None
+            else self._chosen_kernel(self.kernel_x, x, z, optimize, name="kernel_x")
         )
         second = (
-            plain_kernel(y, variance) if self.kernel_y is None else KernelChoice(as_kernel(self.kernel_y, "kernel_y"))
+            plain_kernel(y, size)
+            if self.kernel_y is None
+            else self._chosen_kernel(self.kernel_y, y, z, optimize, name="kernel_y")
         )
-        noise = self._starting_noise(z, given or not self.optimize)
-        observation = TaskTransformed(x, y, y_task, second.kernel, noise=noise, mediator=self.mediator)
+        noise = self._start_noise(z, optimize)
+        observation = TaskTransformed(
+            x, y, y_task, second.kernel, noise=noise, mediator=self.mediator, target_variance=variance
+        )
         model = Model(FunctionPrior(first.kernel), observation)
-        if not self.optimize:
-            return self._use_as_given(model, z)
+        if not optimize:
+            self._use_as_given(model, z)
+            return
         choice = _joined(model, first.under("prior.kernel."), second.under("observation.kernel_y."))
-        return self._conclude([self._learn(model, z, choice, Extra(["observation.noise"]), progress)], z)
+        given = {} if second.given is None else leaves(second.given, "observation.kernel_y.")
+        given |= {} if first.given is None else leaves(first.given, "prior.kernel.")
+        given |= {} if self.noise is None else {"observation.noise": self._given_noise()}
+        extra = Extra(["observation.noise"], also=[given] if given else [])
+        self._conclude([self._learn("the paper's model", model, z, choice, extra, progress)], z)
 
-    def _fit_labels(self, x: np.ndarray, groups: SharedGroups, targets: np.ndarray, progress: Any) -> Self:
+    def _fit_labels(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        groups: SharedGroups,
+        targets: np.ndarray,
+        errors: np.ndarray | None,
+        group_sizes: Any,
+        progress: Any,
+    ) -> None:
         """Learn from labels that both tables have: each target is a mean over the rows with its label."""
-        z = self._centered(targets[groups.task], self.kernel_x is None)
+        z = self._centered(targets[groups.task], True)
         means = (groups.means - self.offset_) / self.scale_
-        noise = self._starting_noise(z, self.kernel_x is not None)
-        sampled = self.sampled is None or bool(self.sampled)
-        observation = Aggregated(x[groups.rows], groups.group, noise=noise, sampled=sampled, repeats=groups.counts)
-        choice = self._chosen_kernel(self.kernel_x, observation.x, z, name="kernel_x")
-        return self._learn_or_use(observation, means, choice, True, progress)
+        variance = None
+        if errors is not None:
+            squares = np.bincount(groups.task_group, (errors[groups.task] / self._unit()) ** 2)
+            variance = squares / groups.counts**2
+        observation = Aggregated(
+            x[groups.rows],
+            groups.group,
+            noise=self._start_noise(z, True),
+            group_sizes=_sizes_by_group(group_sizes, y[groups.rows], groups.group),
+            repeats=groups.counts,
+            target_variance=variance,
+        )
+        choice = self._chosen_kernel(self.kernel_x, observation.x, z, True, name="kernel_x")
+        learn_groups(self, observation, means, choice, progress)
 
-    def _fit_mediated(self, x: np.ndarray, mediators: list[Mediation], z: np.ndarray, progress: Any) -> Self:
-        """Learn with the smoothness of x given y from the pairs, for every description of the mediator.
+    def _fit_mean(
+        self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
+    ) -> None:
+        """Learn from means, with p(x | y) from the pairs, for every description of the mediator.
 
-        The smoothness depends a little on the kernel of x, so it is chosen again after a first search. Only the very
-        first search is restarted; the others begin where the last one of the first kind ended.
+        The weights depend a little on the kernel of x, so they are chosen again after a first search. Only the very
+        first search is restarted; the others begin where the last one ended.
         """
         choice = self._scaled_kernel(x, z).under("prior.kernel.")
-        prior, restarts = FunctionPrior(choice.kernel), None
-        noise = self._starting_noise(z, self.kernel_x is not None)
-        kinds = (False, True) if self.sampled is None else (bool(self.sampled),)
-        fits: list[tuple[FitResult, HyperparameterSample]] = []
+        prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z, True), None
+        fits: list[Fit] = []
         spent = 0
-        for mediator in mediators:
-            for sampled, last in [(kinds[0], False), *((kind, True) for kind in kinds)]:
-                transformation = mediator.transformation(prior.covariance, x)
-                given = self._given(prior, x, transformation, noise, choice, sampled)
+        also: list[dict[str, Any]] = []
+        for name, description in self._descriptions(x, y, y_task):
+            for last in (False, True) if not fits else (True,):
+                transformation = description(prior.covariance)
+                model = self._given(prior, transformation, noise, choice, variance)
                 extra = Extra(
                     ["observation.noise"],
                     [(choice.amplitude, "observation.scale")],
                     {"observation.noise": noise_range(z)},
                     restarts=restarts,
+                    also=also,
                 )
-                fit = self._learn(given, z, choice, extra, progress, look_around=last)
-                if sampled == kinds[0]:
-                    prior, noise, restarts = fit[0].model.prior, fit[0].model.observation.noise, 0
+                fit = self._learn(name, model, z, choice, extra, progress, integrate=last)
+                prior, noise, restarts = fit.result.model.prior, fit.result.model.observation.noise, 0
+                if not last:
+                    ends = zip(fit.result.optima, fit.result.starts, strict=True)
+                    also = [values for values, objective in ends if objective < max(fit.result.starts)]
                 if last:
                     fits.append(fit)
                 else:
-                    spent += fit[0].evaluations
-        weights = shares([result for result, _ in fits], [*range(len(kinds))] * len(mediators))
-        unseen = self._unseen(fits, weights, mediators, x, z, progress)
-        if unseen is None:
-            return self._conclude(fits, z, spent, weights)
-        scattered = weights * [fit.model.observation.sampled for fit, _ in fits]  # as single measurements do
-        weights = unseen.probability * scattered / scattered.sum() + (1.0 - unseen.probability) * weights
-        weights = np.concatenate([(1.0 - unseen.weights.sum()) * weights, unseen.weights])
-        fits += unseen.fits
-        kept = np.flatnonzero(weights >= NEGLIGIBLE)
-        spent += unseen.evaluations + sum(fit.evaluations for i, (fit, _) in enumerate(fits) if i not in kept)
-        weights = weights[kept] / weights[kept].sum()
-        return self._conclude([fits[i] for i in kept], z, spent, weights, unseen.story)
+                    spent += fit.result.evaluations
+        self._conclude(fits, z, spent)
 
-    def _unseen(
-        self,
-        fits: list[Fit],
-        weights: np.ndarray,
-        mediators: list[Mediation],
-        x: np.ndarray,
-        z: np.ndarray,
-        progress: Any,
-    ) -> UnseenFits | None:
-        """Return models of targets that were each measured at one unseen x, unless that was said not to be so.
+    def _descriptions(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray) -> list[tuple[str, Any]]:
+        """Return the ways to describe p(x | y): by name, a function from the kernel of x to a transformation."""
 
-        They begin at the heaviest of the other models. Several target columns would each have places of their own. f
-        has a trend, unless its kernel was given: where it is seen at places, its slope is known well enough.
-        """
-        said_means = self.sampled is not None and not self.sampled
-        if said_means or not self._outcome_needs_only_x or z[0].size > 1:
-            return None
+        def smoother(mediation: Mediation) -> Any:
+            return lambda kernel: mediation.transformation(kernel, x)
+
+        names = ("x given y by smoothing over y", "x given y by smoothing over E[x | y]")
+        found = [
+            (name, smoother(one)) for name, one in zip(names, descriptions(x, y, y_task, self.seed), strict=False)
+        ]
+        if x.dtype.kind == "f" and not label_columns(y):
+            density = InputDensity(x, y.astype(np.float64), y_task.astype(np.float64), self.seed)
+            found.append(("x given y by shifted residuals", density_transformation(density)))
+        return found
+
+    def _fit_single(
+        self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
+    ) -> None:
+        """Learn from single measurements at latent inputs, by Gibbs sampling."""
         z = z.ravel()
-        best = fits[int(np.argmax(weights))][0].model
-        posterior = condition(best.prior, best.observation, z)
-        noise = START_NOISE * deviation_of(z - z.mean())
-        choice = self._scaled_kernel(x, z)._replace(kernel=best.prior.kernel)
-        choice = with_trend(choice, x, deviation_of(z) ** 2)
-        prior, choice = best.prior.replace(kernel=choice.kernel), choice.under("prior.kernel.")
-        start = Beginning(prior, noise, *posterior.moments(x))
-
-        def variables(model: Model) -> list[Variable]:
-            return select(model, free_paths(model, choice, Extra()), (), choice.bounds, choice.hyperpriors)
-
-        rival = max(max(result.starts) for result, _ in fits)
-        try:
-            places = places_of(mediators, best.prior.covariance, x, self.seed)
-            return unseen_fits(start, places, x, mediators[-1].task, z, variables, rival, progress)
-        except NotPositiveDefiniteError:
-            return None
+        settings = SamplerSettings()
+        numbers = x.dtype.kind == "f" and not label_columns(y)
+        if numbers:
+            density = InputDensity(x, y.astype(np.float64), y_task.astype(np.float64), self.seed)
+            support, tables = density.support, density.bootstrap(settings.tables, self.drift)
+        else:
+            kernel = plain_kernel(x, 1.0).kernel
+            found = descriptions(x, y, y_task, self.seed)
+            support, tables = x, [one.probabilities(kernel, x) for one in found]
+        choice = self._chosen_kernel(self.kernel_x, x, z, True, name="kernel_x").under("prior.kernel.")
+        weights = np.mean(tables, axis=0)
+        observation = LatentInput(
+            support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance
+        )
+        model = Model(FunctionPrior(choice.kernel), observation)
+        extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(z)})
+        variables = select(
+            model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+        )
+        candidate = sample_latent_inputs(
+            "latent inputs",
+            model,
+            tables,
+            lambda table: _starts(model, table, z),
+            z,
+            variables,
+            self.seed,
+            settings,
+            stack_tables=self.drift > 0.0 or not numbers,
+            progress=progress,
+        )
+        result = FitResult(
+            model,
+            candidate.medians(),
+            float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan,
+            "sampled",
+            f"{len(candidate.values)} draws from chains for {len(tables)} tables of p(x | y).",
+            len(tables) * 2 * (settings.warmup + settings.sweeps),
+            0,
+            (),
+        )
+        self._conclude([Fit(candidate, result)], z)
 
     def _given(
-        self,
-        prior: FunctionPrior,
-        x: np.ndarray,
-        transformation: Transformation,
-        noise: float,
-        choice: KernelChoice,
-        sampled: bool,
+        self, prior: FunctionPrior, transformation: Transformation, noise: float, choice: KernelChoice, variance: Any
     ) -> Model:
         """Return the model with M and C given; C has the variance of f."""
         amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
         covariance = transformation.covariance if self.mediator == "full" else None
         observation = Transformed(
-            x, transformation.weights, covariance, noise=noise, scale=amplitude, sampled=sampled
+            transformation.points,
+            transformation.weights,
+            covariance,
+            noise=noise,
+            scale=amplitude,
+            target_variance=variance,
         )
         return Model(prior, observation)
 
     def _scaled_kernel(self, x: np.ndarray, z: np.ndarray) -> KernelChoice:
-        """Return the kernel of x that was given, with an amplitude in front, or one from the data."""
-        choice = self._chosen_kernel(self.kernel_x, x, z, trend=False, name="kernel_x")
+        """Return the kernel of x that was given, with an amplitude in front, or one from the data.
+
+        Parts of a sum keep their proportions: the amplitude alone is learned, so that it is the variance of f.
+        """
+        choice = self._chosen_kernel(self.kernel_x, x, z, True, trend=False, name="kernel_x")
         if choice.amplitude is not None:
             return choice
-        kernel = choice.kernel
-        return KernelChoice(kernel if isinstance(kernel, Scaled) else 1.0 * kernel, amplitude="variance")
+        if hasattr(choice.kernel, "variance"):
+            return choice._replace(amplitude="variance")
+        inner, first = choice.under("kernel."), [choice.kernel, choice.given]
+        sizes = [float(np.mean(kernel.diag(x))) for kernel in first if kernel is not None]
+        kernel, given = (size * one.rescaled(1.0 / size) for size, one in zip(sizes, first, strict=True) if one)
+        bounds = {path: limits for path, limits in inner.bounds.items() if not path.endswith("variance")}
+        priors = {path: prior for path, prior in inner.hyperpriors.items() if not path.endswith("variance")}
+        free = tuple(path for path in leaves(kernel) if path == "variance" or not path.endswith("variance"))
+        priors["variance"] = LogNormal(sizes[0], AMPLITUDE_SPREAD)
+        bounds["variance"] = (VARIANCES[0] * min(sizes), VARIANCES[1] * max(sizes))
+        return KernelChoice(kernel, "variance", bounds, priors, free, given)
+
+    def _with_other_setting(self) -> tuple[str, Any] | None:
+        x, y, y_task, z, z_std, group_sizes = self._fitted_data()
+        only_labels = len(label_columns(y)) == y.shape[1]
+        if self.uncertainty == "plain" or self.kernel_y is not None or not self.optimize or z[0].size > 1:
+            return None
+        if only_labels and self.targets == "single":
+            return None  # the other setting has one target for each label: their densities cannot be compared
+        if only_labels:
+            words = SAMPLED if group_sizes is None else LISTED
+            sizes = np.inf if group_sizes is None else None
+            return words, fitted_quietly(clone(self), x, y, y_task, z, z_std, sizes)
+        other = clone(self).set_params(targets="single" if self.targets == "mean" else "mean", drift=0.0)
+        words = SINGLE if self.targets == "mean" else MEAN
+        return words, fitted_quietly(other, x, y, y_task, z, z_std, None)
+
+
+SINGLE = 'Your targets look like single measurements, not like means: see targets="single".'
+MEAN = 'Your targets look like means over all x of their y, not like single measurements: see targets="mean".'
+
+
+def _sizes_by_group(group_sizes: Any, labels: np.ndarray, group: np.ndarray) -> Any:
+    """Return group sizes by the number of the group, from sizes by label."""
+    if np.ndim(group_sizes) == 0 and not isinstance(group_sizes, dict):
+        return group_sizes
+    if not isinstance(group_sizes, dict):
+        raise ArgumentError(
+            "group_sizes",
+            f"group_sizes is a {type(group_sizes).__name__}; give one number, infinity, or a dict from label to "
+            "number.",
+        )
+    first = {int(number): row for number, row in zip(group[::-1], labels[::-1], strict=True)}
+    keys = {number: row[0] if len(row) == 1 else tuple(row) for number, row in first.items()}
+    missing = [key for key in keys.values() if key not in group_sizes]
+    if missing:
+        raise ArgumentError(
+            "group_sizes", f"group_sizes has no size for the label {missing[0]!r}; give one for every label of y."
+        )
+    return {number: group_sizes[key] for number, key in keys.items()}
+
+
+def _starts(model: Model, table: np.ndarray, z: np.ndarray) -> Sequence[np.ndarray]:
+    """Return two functions at the rows to start chains from: z on E[x | y] as a straight line, and a smooth fit."""
+    points = model.prior.covariance.points(model.observation.x, "x")
+    gram = model.prior.covariance.gram(points, points)
+    noise = model.observation.noise**2  # type: ignore[attr-defined]
+    covariance = table.T @ gram @ table + noise * np.eye(len(z))
+    smooth = gram @ (table @ np.linalg.solve(covariance, z))
+    numeric = numeric_columns(model.observation.x)
+    if not numeric:
+        return [smooth]
+    x = model.observation.x[:, numeric].astype(np.float64)
+    scaled = (x - x.mean(axis=0)) / spread(x)
+    slopes, *_ = np.linalg.lstsq(table.T @ scaled, z, rcond=None)
+    return [np.clip(scaled @ slopes, z.min(), z.max()), smooth]
 
 
 def _joined(model: Model, first: KernelChoice, second: KernelChoice) -> KernelChoice:

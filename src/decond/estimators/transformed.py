@@ -18,7 +18,8 @@ class TransformedGP(PosteriorRegressor):
 
     Parameters:
         kernel: the covariance of f in the units of the data; None chooses from the data.
-        noise: σ of a noise in addition to Σ; learning starts from it where a kernel is given. Zero is none.
+        noise: σ of a noise in addition to Σ: a further start where it is learned, the value with ``optimize=False``.
+            Zero is none; None learns it, from a start in the units of the targets.
         mean: "zero" (the default here, because the columns of M need not sum to one), or "constant".
         uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
 
@@ -34,7 +35,7 @@ class TransformedGP(PosteriorRegressor):
     def __init__(
         self,
         kernel: Any = None,
-        noise: float | None = 0.1,
+        noise: float | None = None,
         mean: str = "zero",
         uncertainty: str = "honest",
         optimize: bool = True,
@@ -59,11 +60,9 @@ class TransformedGP(PosteriorRegressor):
                 'mean="constant" needs columns of transformation that sum to one, so that f and z have one mean. '
                 'Use mean="zero".',
             )
-        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.kernel is None and self.optimize)
-        exact = self.noise == 0
-        given = self.kernel is not None or not self.optimize
-        noise = 0.0 if exact else self._starting_noise(targets, given)
-        choice = self._chosen_kernel(self.kernel, rows, targets, gain=_gain(seen))
+        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.optimize)
+        noise = 0.0 if self.noise == 0 else self._start_noise(targets, self.optimize)
+        choice = self._chosen_kernel(self.kernel, rows, targets, self.optimize, gain=_gain(seen))
         return self._learn_or_use(seen.replace(noise=noise), targets, choice, self.optimize, progress)
 
 

@@ -53,7 +53,8 @@ def save(estimator: Any, path: Any) -> None:
     >>> import tempfile
     >>> from decond.estimators import AggregateGP
     >>> from decond.kernels import RBF
-    >>> gp = AggregateGP(RBF(1.0), optimize=False).fit([0.0, 1.0, 2.0, 3.0], ["a", "a", "b", "b"], [1.0, 2.0])
+    >>> x, groups = [0.0, 1.0, 2.0, 3.0], ["a", "a", "b", "b"]
+    >>> gp = AggregateGP(9.0 * RBF(3.0), noise=0.1, optimize=False).fit(x, groups, [1.0, 9.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(gp, folder + "/gp.decond")
     ...     loaded = load(folder + "/gp.decond")

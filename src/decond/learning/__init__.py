@@ -8,25 +8,33 @@ from decond.learning.conditional import (
     learn_conditional,
 )
 from decond.learning.fit import BoundWarning, FitResult, NoSignalWarning, maximize_evidence, warn_if_constant
-from decond.learning.laplace import HyperparameterSample, sample_hyperparameters
+from decond.learning.laplace import HyperparameterSample, LaplaceSettings, sample_hyperparameters
+from decond.learning.latent_inputs import SamplerSettings, sample_latent_inputs
+from decond.learning.model_average import Candidate, ModelAverage, stacking_weights
 from decond.learning.variables import Learnable, LogNormal, Model, Variable, select
 
 __all__ = [
     "BoundWarning",
+    "Candidate",
     "ConditionalChoice",
     "ConditionalFit",
     "ConditionalGrid",
     "FitResult",
     "HyperparameterSample",
+    "LaplaceSettings",
     "Learnable",
     "LogNormal",
     "Model",
+    "ModelAverage",
     "NoSignalWarning",
+    "SamplerSettings",
     "Variable",
     "conditional_model",
     "learn_conditional",
     "maximize_evidence",
     "sample_hyperparameters",
+    "sample_latent_inputs",
     "select",
+    "stacking_weights",
     "warn_if_constant",
 ]

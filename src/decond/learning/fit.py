@@ -88,10 +88,13 @@ class FitResult:
     """Names of the parameters on the edge of their range."""
     history: tuple[float, ...] = ()
     """The objective at every evaluation of the best start."""
+    optima: tuple[dict[str, Any], ...] = ()
+    """The parameters that each start ended at, in the order of `starts`; not kept in files."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything but the model as plain data, as a file holds it."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        """Return everything but the model and the other optima as plain data, as a file holds it."""
+        left_out = ("model", "optima")
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], model: Any) -> "FitResult":
@@ -169,7 +172,7 @@ def maximize_evidence(
             "the evidence could not be computed at any of the starting points, because a matrix was not positive "
             "definite. Start from a larger noise, and check the kernels and the scales of the columns."
         )
-    result = _result(objective, value, vector, history, found, [run[0] for run in runs], (lower, upper))
+    result = _result(objective, value, vector, history, found, runs, (lower, upper))
     _warn_of_bounds([name for name in result.on_bounds if name not in quiet])
     return result
 
@@ -319,7 +322,7 @@ class Objective:
 
 
 def _result(
-    objective: Objective, value: float, vector: np.ndarray, history: Any, found: Any, starts: Any, bounds: Any
+    objective: Objective, value: float, vector: np.ndarray, history: Any, found: Any, runs: Any, bounds: Any
 ) -> FitResult:
     parameters = objective.parameters_at(vector)
     model = objective.model_at(vector)
@@ -327,9 +330,11 @@ def _result(
     edge = np.isclose(vector, bounds[0], atol=1e-6) | np.isclose(vector, bounds[1], atol=1e-6)
     on_bounds = tuple(v.name for v, piece in objective._pieces(edge) if piece.any())
     status, message = _verdict(found, objective, on_bounds)
+    optima = tuple(objective.parameters_at(run[2]) for run in runs if run[2] is not None)
+    starts = tuple(run[0] for run in runs if run[2] is not None)
     return FitResult(
-        model, parameters, value - hyper, status, message, objective.evaluations, objective.failures, tuple(starts),
-        on_bounds, history,
+        model, parameters, value - hyper, status, message, objective.evaluations, objective.failures, starts,
+        on_bounds, history, optima,
     )  # fmt: skip
 
 

@@ -17,6 +17,9 @@ WIDEST = 1e6
 POINTS = ("observation.x", "observation.y")
 """Data that can be learned too: inducing points."""
 
+DATA = (*POINTS, "observation.assignment")
+"""Data that `Model.with_values` can replace beside the parameters."""
+
 
 class Learnable(Protocol):
     """What learning needs of a model: its values by path, itself at other values, and its evidence with gradient.
@@ -84,14 +87,14 @@ class Model(NamedTuple):
         return {**leaves(self.prior, "prior."), **leaves(self.observation, "observation.")}
 
     def with_values(self, values: Mapping[str, Any]) -> "Model":
-        """Return the model with the values at these paths replaced; paths may name points too."""
+        """Return the model with the values at these paths replaced; paths may name points and an assignment too."""
         scopes: dict[str, dict[str, Any]] = {"prior": {}, "observation": {}}
-        points: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         for path, value in values.items():
             scope, rest = path.split(".", 1)
-            (points if path in POINTS else scopes[scope])[rest] = value
+            (data if path in DATA else scopes[scope])[rest] = value
         observation = with_leaves(self.observation, scopes["observation"])
-        observation = observation.replace(**points) if points else observation
+        observation = observation.replace(**data) if data else observation
         return Model(with_leaves(self.prior, scopes["prior"]), observation)
 
 

@@ -13,6 +13,7 @@ from decond.linalg.factors import (
     NotPositiveDefiniteError,
     cholesky,
     cholesky_if,
+    square_root,
     whiten,
 )
 from decond.linalg.general import solve_general
@@ -43,6 +44,7 @@ __all__ = [
     "pivoted_cholesky",
     "solve_general",
     "solve_pullback",
+    "square_root",
     "symmetric_product",
     "times_symmetric",
     "transposed_times",

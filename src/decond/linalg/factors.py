@@ -10,7 +10,16 @@ from decond.linalg.products import add_to_diagonal
 from decond.memory import new_copy, new_matrix
 from decond.messages import warn
 
-__all__ = ["Factor", "InverseRoot", "JitterWarning", "NotPositiveDefiniteError", "cholesky", "cholesky_if", "whiten"]
+__all__ = [
+    "Factor",
+    "InverseRoot",
+    "JitterWarning",
+    "NotPositiveDefiniteError",
+    "cholesky",
+    "cholesky_if",
+    "square_root",
+    "whiten",
+]
 
 JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)
 """What is added to the diagonal, in turn and relative to its mean, when a factorization fails."""
@@ -230,6 +239,24 @@ def cholesky_if(matrix: np.ndarray, condition: float) -> Factor | None:
         return None
     factor = Factor(upper)
     return factor if factor.condition(float(np.abs(matrix).sum(axis=0).max())) <= condition else None
+
+
+def square_root(matrix: np.ndarray) -> np.ndarray:
+    """Return R with R Rᵀ = matrix up to rounding, for drawing from N(0, matrix); the matrix may be singular.
+
+    >>> square_root(np.array([[4.0, 4.0], [4.0, 4.0]])).round(3)
+    array([[2., 0.],
+           [2., 0.]])
+    """
+    scale = float(np.diagonal(matrix).mean())
+    for relative in (0.0, *JITTERS):
+        shifted = matrix.copy()
+        add_to_diagonal(shifted, relative * scale)
+        upper = _try_cholesky(shifted)
+        if upper is not None:
+            return np.tril(upper.T)
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:

@@ -8,19 +8,19 @@ whole estimators beside each other; it lives with them, in `decond.estimators.co
 from importlib import import_module
 from typing import Any
 
-from decond.regression.conditioning import condition
-from decond.regression.evidence import log_evidence, log_evidence_and_gradient
+from decond.regression.conditioning import condition, log_evidence, log_evidence_and_gradient
+from decond.regression.latent_input import LatentInput
 from decond.regression.mixture import MixturePosterior
 from decond.regression.models import PointEstimate, estimate
 from decond.regression.observations import Aggregated, Direct, Observation, TaskTransformed, Transformed
 from decond.regression.posterior import Posterior
 from decond.regression.priors import FunctionPrior, Prior, WeightPrior
-from decond.regression.unseen import UnseenInput
 
 __all__ = [
     "Aggregated",
     "Direct",
     "FunctionPrior",
+    "LatentInput",
     "MixturePosterior",
     "Observation",
     "PointEstimate",
@@ -28,7 +28,6 @@ __all__ = [
     "Prior",
     "TaskTransformed",
     "Transformed",
-    "UnseenInput",
     "WeightPrior",
     "compare",
     "condition",

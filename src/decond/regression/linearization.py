@@ -170,7 +170,7 @@ class SamplingNoise:
 
     Column j of M holds the weights of the rows under the distribution of x that belongs to target j, so the prior
     expects f to vary within it by v_j = Σ_i M_ij k_ii - (MᵀKM)_jj. The noise is `shares` v, shares (m, m): the
-    identity for targets measured at one unseen x each, smaller for averages. Where weights of both signs make v_j
+    identity for targets measured at one latent input each, smaller for averages. Where weights of both signs make v_j
     negative it counts as zero.
 
     >>> noise = SamplingNoise(np.array([[0.5], [0.5]]), np.eye(1))
@@ -182,19 +182,19 @@ class SamplingNoise:
         self.transformation, self.shares = transformation, sparse.csr_array(shares)
 
     @classmethod
-    def of_groups(cls, averaging: Any, counts: np.ndarray, reliability: np.ndarray | None = None) -> "SamplingNoise":
+    def of_groups(cls, averaging: Any, counts: np.ndarray, unlisted: np.ndarray) -> "SamplingNoise":
         """Return the noise of averages over groups of which `counts` rows were drawn.
 
         The variance of f in the group is estimated as v_j n_j / (n_j - 1), and the average of n_j rows has that
-        divided by n_j. A group of a single row takes the mean variance of the others. Where averages are drawn to
-        the mean of all by their `reliability` r, r of that variance is left.
+        divided by n_j, times the share of the rows of the group that is `unlisted` (the correction for a finite
+        population). A group of a single row takes the mean variance of the others.
         """
         several = counts > 1.0 + 1e-9
         own = np.where(several, 1.0 / np.where(several, counts - 1.0, 1.0), 0.0)
         shares = sparse.csr_array(sparse.diags_array(own))
         if several.any() and not several.all():
             shares = shares + sparse.csr_array(np.outer(~several, counts * own / several.sum()))
-        return cls(averaging, shares if reliability is None else sparse.diags_array(reliability) @ shares)
+        return cls(averaging, sparse.diags_array(unlisted) @ shares)
 
     def variances(self, diagonal: np.ndarray, averaged: np.ndarray) -> np.ndarray:
         """Return the variance of every target, from diag K and diag MᵀKM."""

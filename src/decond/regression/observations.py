@@ -18,6 +18,7 @@ from decond.features.base import as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import add_to_diagonal
 from decond.parameters import Parametrized, nonnegative, parameter, positive
+from decond.regression import linear_gaussian
 from decond.regression.linearization import (
     FixedLinearization,
     Gradient,
@@ -25,9 +26,19 @@ from decond.regression.linearization import (
     MediatedLinearization,
     SamplingNoise,
 )
+from decond.regression.posterior import Posterior
+from decond.regression.priors import Prior
 from decond.smoother import Smoother
 
-__all__ = ["Aggregated", "Direct", "Observation", "TaskTransformed", "Transformed"]
+__all__ = [
+    "Aggregated",
+    "Direct",
+    "Observation",
+    "TaskTransformed",
+    "Transformed",
+    "as_target_variance",
+    "with_known_variance",
+]
 
 
 class Observation(Parametrized, abc.ABC):
@@ -66,12 +77,27 @@ class Observation(Parametrized, abc.ABC):
         A pullback needs Gram matrices, so it is there only without the shortcut through finite features.
         """
 
+    def posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> Posterior:
+        """Return the posterior of f given checked points and targets; `condition` checks them."""
+        return linear_gaussian.posterior(prior, points, self.linearize(), z, form)
+
+    def log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> float:
+        """Return log p(z̃) for checked points and targets."""
+        return self.posterior(prior, points, z, form).log_evidence
+
+    def log_evidence_and_gradient(
+        self, prior: Prior, points: np.ndarray, z: np.ndarray, with_points: bool
+    ) -> tuple[float, Gradient]:
+        """Return log p(z̃) and its gradient by path for checked points and targets."""
+        linear = self.linearize(use_features=False)
+        return linear_gaussian.evidence_and_gradient(prior, points, linear, z, with_points)
+
 
 class Direct(Observation):
     """z = f(x) + noise: ordinary regression, M = I and Σ = σ²I. `noise` is σ.
 
     `repeats` says of how many measurements each target is the mean (a number for each row, not necessarily whole):
-    its σ² is divided by it.
+    its σ² is divided by it. `target_variance` (m,) is a known variance of each target, in addition.
 
     >>> Direct([0.0, 1.0], noise=0.5, repeats=[1, 2]).linearize().noise_covariance
     array([[0.25 , 0.   ],
@@ -80,12 +106,14 @@ class Direct(Observation):
 
     noise: Any = parameter(default=0.1, constraint=positive)
     repeats: Any = None
+    target_variance: Any = None
 
     def __post_init__(self) -> None:
         """Check that measurements were made."""
         super().__post_init__()
         if self.repeats is not None:
             object.__setattr__(self, "repeats", frozen(_repeats(self.repeats, self.size, self.partner)))
+        object.__setattr__(self, "target_variance", as_target_variance(self))
 
     @property
     def size(self) -> int:
@@ -101,7 +129,7 @@ class Direct(Observation):
         """Return M = I and Σ = σ²I, or σ²/repeats on its diagonal."""
         one = sparse.eye_array(len(self.x), format="csr")
         noise = self.noise**2 if self.repeats is None else self.noise**2 / self.repeats
-        return FixedLinearization(one, noise, self._pull, identity=True)
+        return FixedLinearization(one, with_known_variance(noise, self.target_variance), self._pull, identity=True)
 
     def _pull(self, noise_bar: Any) -> Gradient:
         if self.repeats is None:
@@ -113,8 +141,10 @@ class Transformed(Observation):
     """z̃ = Mᵀ f(x) + noise with given M (n, m) and Σ = `scale` · `noise_covariance` + `noise`² I (Table C.1).
 
     `noise_covariance` is a number, a vector (a diagonal) or a matrix (m, m); None is zero. Where it is known only up
-    to a factor, `scale` can be learned; so can `noise`, a standard deviation. With `sampled` each target was
-    measured at one unseen x, of which column j of M tells the distribution (see `SamplingNoise`).
+    to a factor, `scale` can be learned; so can `noise`, a standard deviation. `sampling` (m,) says which share of the
+    prior variance of f under the weights of column j is noise of target j (see `SamplingNoise`); None is none of it.
+    `repeats` (m,) says of how many measurements each target is the mean: `noise`² is divided by it.
+    `target_variance` (m,) is a known variance of each target, in addition.
 
     >>> Transformed([0.0, 1.0], [[1.0], [2.0]], noise=0.5).linearize().noise_covariance
     array([[0.25]])
@@ -124,7 +154,9 @@ class Transformed(Observation):
     noise_covariance: Any = None
     noise: Any = parameter(default=0.0, constraint=nonnegative)
     scale: Any = parameter(default=1.0, constraint=positive)
-    sampled: bool = False
+    sampling: Any = None
+    repeats: Any = None
+    target_variance: Any = None
 
     def __post_init__(self) -> None:
         """Check shapes and that some noise was given."""
@@ -140,6 +172,13 @@ class Transformed(Observation):
                 "Give a small noise, for example noise=1e-3 times the spread of the targets.",
             )
         object.__setattr__(self, "noise_covariance", covariance)
+        if self.sampling is not None:
+            object.__setattr__(
+                self, "sampling", frozen(as_weights(self.sampling, "sampling", self.size, self.partner))
+            )
+        if self.repeats is not None:
+            object.__setattr__(self, "repeats", frozen(_repeats(self.repeats, self.size, self.partner)))
+        object.__setattr__(self, "target_variance", as_target_variance(self))
 
     @property
     def size(self) -> int:
@@ -154,18 +193,22 @@ class Transformed(Observation):
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return M and Σ."""
         noise = self.scale * self.noise_covariance
+        own = self.noise**2 if self.repeats is None else self.noise**2 / self.repeats
         if np.ndim(noise) == 2:
-            add_to_diagonal(noise, self.noise**2)
+            add_to_diagonal(noise, own)
         else:
-            noise = noise + self.noise**2
-        sampling = SamplingNoise(self.transformation, sparse.eye_array(self.size)) if self.sampled else None
+            noise = noise + own
+        shares = None if self.sampling is None else sparse.diags_array(self.sampling)
+        sampling = None if shares is None else SamplingNoise(self.transformation, shares)
+        noise = with_known_variance(noise, self.target_variance)
         return FixedLinearization(self.transformation, noise, self._pull, sampling)
 
     def _pull(self, noise_bar: Any) -> Gradient:
         trace = _trace(noise_bar)
         parts = (trace, np.diagonal(noise_bar) if np.ndim(noise_bar) else None, noise_bar)
         scale_bar = np.sum(parts[np.ndim(self.noise_covariance)] * self.noise_covariance)
-        return {"noise": 2.0 * self.noise * trace, "scale": float(scale_bar)}
+        own = trace if self.repeats is None else float((np.diagonal(noise_bar) / self.repeats).sum())
+        return {"noise": 2.0 * self.noise * own, "scale": float(scale_bar)}
 
 
 class Aggregated(Observation):
@@ -175,12 +218,12 @@ class Aggregated(Observation):
     Two noises, both standard deviations: `noise` of each average and `individual_noise` of each row, which
     averages out: Σ = diag(noise² + individual_noise² Σ_i w_ij²).
 
-    With `sampled` the rows of a group are a random sample of what its value averages over (a few readings of a day, a
-    few pixels of a cell), so that their average of f differs from the group's by chance: each target then has the
-    variance of a sample mean as well, as the prior of f tells it (see `SamplingNoise`). `repeats` says of how many
-    measurements each target is the mean, in the order of the labels: noise² is divided by it. `reliability` r (above
-    0, up to 1, one for each label) is how much of the differences between averages is real: each counts as r_j of
-    itself and 1 - r_j of the mean of all, and strays from the group's by r_j of that variance.
+    `group_sizes` says how many rows each group really has, of which those listed are a random sample (a few readings
+    of a day, a few pixels of a cell): a number for all, one for each label by dict or in sorted order, or infinity.
+    The average over the listed rows then differs from the group's by chance, with the variance of a sample mean from
+    a finite population, as the prior of f tells it (see `SamplingNoise`). None says that all rows are listed.
+    `repeats` says of how many measurements each target is the mean, in the order of the labels: noise² is divided by
+    it. `target_variance` is a known variance of each target, in addition.
 
     >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
     >>> daily.linearize().transformation.toarray()
@@ -193,9 +236,9 @@ class Aggregated(Observation):
     noise: Any = parameter(default=0.1, constraint=positive)
     individual_noise: Any = parameter(default=0.0, constraint=nonnegative)
     weights: Any = None
-    sampled: bool = False
+    group_sizes: Any = None
     repeats: Any = None
-    reliability: Any = None
+    target_variance: Any = None
 
     def __post_init__(self) -> None:
         """Check groups and weights."""
@@ -216,8 +259,45 @@ class Aggregated(Observation):
         object.__setattr__(self, "weights", frozen(weights))
         repeats = np.ones(self.size) if self.repeats is None else self.repeats
         object.__setattr__(self, "repeats", frozen(_repeats(repeats, self.size, self.partner)))
-        if self.reliability is not None:
-            object.__setattr__(self, "reliability", frozen(_reliability(self.reliability, self.size, self.partner)))
+        if self.group_sizes is not None:
+            object.__setattr__(self, "group_sizes", frozen(self._checked_sizes()))
+        object.__setattr__(self, "target_variance", as_target_variance(self))
+
+    def _checked_sizes(self) -> np.ndarray:
+        """Return the size of every group, in the order of the labels."""
+        listed = np.unique(self.groups, return_counts=True)[1]
+        sizes = self.group_sizes
+        if np.ndim(sizes) == 0 and not isinstance(sizes, dict):
+            sizes = np.full(self.size, sizes)
+        try:
+            given = np.asarray(self.ordered(sizes, "group_sizes"), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(
+                "group_sizes", f"group_sizes is {self.group_sizes!r}; give a number of rows, infinity, or a dict."
+            ) from error
+        if given.shape != (self.size,) or np.any(np.isnan(given)):
+            raise ArgumentError(
+                "group_sizes",
+                f"group_sizes has shape {given.shape}; give one number, infinity, or one number for each of the "
+                f"{self.size} distinct labels of groups.",
+            )
+        if np.any(given < listed):
+            first = int(np.argmax(given < listed))
+            raise ArgumentError(
+                "group_sizes",
+                f"group_sizes says that group {self.labels[first]} has {given[first]:g} rows, but {listed[first]} "
+                "are listed. Count all rows of each group, listed or not; leave it out if all are listed.",
+            )
+        return given
+
+    @property
+    def unlisted(self) -> np.ndarray:
+        """The share of the rows of each group that is not listed, in the order of the labels."""
+        if self.group_sizes is None:
+            return np.zeros(self.size)
+        return 1.0 - np.unique(self.groups, return_counts=True)[1] / self.group_sizes
 
     @property
     def labels(self) -> np.ndarray:
@@ -242,9 +322,10 @@ class Aggregated(Observation):
         averaging = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
         spread = np.bincount(index, shares**2)
         noise = self.noise**2 / self.repeats + self.individual_noise**2 * spread
-        sampling = SamplingNoise.of_groups(averaging, 1.0 / spread, self.reliability) if self.sampled else None
-        transformation = averaging if self.reliability is None else _drawn_together(averaging, self.reliability)
-        return FixedLinearization(transformation, noise, functools.partial(self._pull, spread), sampling)
+        noise = with_known_variance(noise, self.target_variance)
+        unlisted = self.unlisted
+        sampling = SamplingNoise.of_groups(averaging, 1.0 / spread, unlisted) if unlisted.any() else None
+        return FixedLinearization(averaging, noise, functools.partial(self._pull, spread), sampling)
 
     def _pull(self, spread: np.ndarray, noise_bar: Any) -> Gradient:
         diagonal = np.diagonal(noise_bar)
@@ -296,6 +377,7 @@ class TaskTransformed(Observation):
     noise: Any = parameter(default=0.1, constraint=positive)
     mediator: str = "full"
     mediator_noise: Any = parameter(default=None, constraint=positive)
+    target_variance: Any = None
 
     def __post_init__(self) -> None:
         """Check both tables."""
@@ -313,6 +395,7 @@ class TaskTransformed(Observation):
         object.__setattr__(self, "kernel_y", kernel)
         object.__setattr__(self, "y", frozen(y))
         object.__setattr__(self, "y_task", frozen(y_task))
+        object.__setattr__(self, "target_variance", as_target_variance(self))
 
     @property
     def size(self) -> int:
@@ -328,9 +411,8 @@ class TaskTransformed(Observation):
         """Return A and Σ."""
         tau = self.noise if self.mediator_noise is None else self.mediator_noise
         smoother = Smoother(self.kernel_y, self.y, tau**2, "L + τ²I", use_features=use_features)
-        return MediatedLinearization(
-            smoother, self.y_task, self.noise**2, self.mediator == "full", self._parameter_pullback
-        )
+        noise = with_known_variance(self.noise**2, self.target_variance)
+        return MediatedLinearization(smoother, self.y_task, noise, self.mediator == "full", self._parameter_pullback)
 
     def _parameter_pullback(
         self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray, points: bool
@@ -364,21 +446,26 @@ def _repeats(value: Any, size: int, partner: str) -> np.ndarray:
     return repeats
 
 
-def _reliability(value: Any, size: int, partner: str) -> np.ndarray:
-    """Return the reliability of each average, checked."""
-    reliability = as_weights(value, "reliability", size, partner)
-    if np.any(reliability <= 0.0) or np.any(reliability > 1.0):
+def as_target_variance(observation: Any) -> np.ndarray | None:
+    """Return the known variances of the targets of an observation, checked and read-only."""
+    if observation.target_variance is None:
+        return None
+    variance = as_weights(observation.target_variance, "target_variance", observation.size, observation.partner)
+    if np.any(variance < 0):
         raise ArgumentError(
-            "reliability",
-            f"reliability has values from {reliability.min():g} to {reliability.max():g}; it is a share, above 0 and "
-            "up to 1. Leave it out for averages that are exact.",
+            "target_variance", f"target_variance has values down to {variance.min():g}; variances are not negative."
         )
-    return reliability
+    return frozen(variance)
 
 
-def _drawn_together(averaging: Any, reliability: np.ndarray) -> np.ndarray:
-    """Return averages of which each is r of itself and 1 - r of the mean of all."""
-    return np.asarray(averaging.toarray() * reliability + np.outer(averaging.mean(axis=1), 1.0 - reliability))
+def with_known_variance(noise: Any, target_variance: np.ndarray | None) -> Any:
+    """Return a noise (a variance, a vector of them, or a matrix) with known variances of the targets added."""
+    if target_variance is None:
+        return noise
+    if np.ndim(noise) == 2:
+        add_to_diagonal(noise, target_variance)
+        return noise
+    return noise + target_variance
 
 
 def _trace(noise_bar: Any) -> float:

@@ -1,4 +1,4 @@
-"""Checks with a state and a sentence, and the verdict that they come to."""
+"""Checks of a result, each with a state and a sentence, and the verdict that they add up to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,10 +13,11 @@ from decond.reports.edges import edges
 from decond.reports.fitted_data import FittedData
 from decond.reports.function import predictions
 
-__all__ = ["Check", "Judgment", "State", "fit_checks", "judged", "verdict"]
+__all__ = ["Assessment", "Check", "State", "assess", "fit_checks", "verdict"]
 
 HELPED, HELPED_SOMEWHAT = 3.0, 1.0
-"""Resolutions from which deconditioning is said to have helped, and to have helped somewhat."""
+"""Resolutions from which deconditioning is said to have helped, and to have helped somewhat. Below the second, the
+error bars of f cannot be relied on."""
 
 LEVEL = 0.95
 """Level of the intervals whose coverage is checked."""
@@ -40,13 +41,16 @@ MAX_LEFT_OUT = 3000
 ROWS_PER_POINT = 10
 """Rows for each inducing point from which on a row changes its own prediction but little."""
 
-LEFT_OUT = "where each was left out"
+LEFT_OUT = "when each is left out"
+
+UNRELIABLE = "the error bars of the function cannot be relied on"
 
 QUESTIONS = {
     "deconditioning": "Did deconditioning help?",
-    "error bars": "Do the error bars of targets hold?",
+    "error bars": "Are the error bars of held-out targets right?",
+    "facts": "Do the targets look as you said?",
     "bounds": "Is the optimum inside the range that was searched?",
-    "search": "Did the search end well?",
+    "search": "Did learning finish?",
     "truth": "Is the known truth inside?",
     "calibration": "Are its uncertainties right?",
     "simulations": "Are there enough simulations?",
@@ -61,7 +65,7 @@ QUESTIONS = {
 
 
 class State(StrEnum):
-    """What a check comes to; a verdict has the worst state of its checks."""
+    """The outcome of a check; a verdict has the worst state of its checks."""
 
     GOOD = "good"
     OPEN = "open"
@@ -75,7 +79,7 @@ class Check:
 
     Attributes:
         name: What is checked, such as "error bars" or "calibration".
-        state: What it comes to.
+        state: The outcome.
         finding: What the verdict says about it; empty if it adds nothing.
         sentence: The answer in full.
         numbers: What was measured, by name; empty if nothing could be.
@@ -101,9 +105,9 @@ def verdict(checks: Sequence[Check], otherwise: str) -> tuple[State, str]:
     >>> verdict([good], "")
     (<State.GOOD: 'good'>, 'It helped.')
     >>> verdict([good, bad], "")
-    (<State.BAD: 'bad'>, 'Use with care: the bars are too narrow.')
+    (<State.BAD: 'bad'>, 'Do not rely on this: the bars are too narrow.')
     """
-    for state, opening in ((State.BAD, "Use with care: "), (State.DOUBT, "Look twice: ")):
+    for state, opening in ((State.BAD, "Do not rely on this: "), (State.DOUBT, "Use with caution: ")):
         if any(check.state == state for check in checks):
             found = [check.finding for check in checks if check.state in (State.BAD, State.DOUBT) and check.finding]
             return state, f"{opening}{_joined(found)}."
@@ -115,8 +119,8 @@ def verdict(checks: Sequence[Check], otherwise: str) -> tuple[State, str]:
 
 
 @dataclass(frozen=True)
-class Judgment:
-    """What the checks of a fit come to: the worst `state`, the `verdict` in one sentence, and the checks."""
+class Assessment:
+    """The checks of a fit, their worst `state`, and the `verdict` in one sentence."""
 
     state: State
     verdict: str
@@ -124,21 +128,28 @@ class Judgment:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict, and what it rests on where it speaks of deconditioning."""
-        return [self.verdict, *(check.sentence for check in self.checks if check.name == "deconditioning")]
+        """The verdict, then what is said about deconditioning and about facts that are in doubt."""
+        reasons = (
+            c for c in self.checks if c.name == "deconditioning" or (c.name == "facts" and c.state == State.DOUBT)
+        )
+        return [self.verdict, *(check.sentence for check in reasons)]
 
 
-def judged(estimator: Any, data: FittedData) -> Judgment:
-    """Return what can be said of a fitted estimator and its data."""
+def assess(estimator: Any, data: FittedData) -> Assessment:
+    """Return the checks of a fitted estimator, and their verdict."""
     checks = fit_checks(estimator, data)
-    return Judgment(*verdict(checks, f"learned from {data.words}"), checks)
+    return Assessment(*verdict(checks, f"learned from {data.words}"), checks)
 
 
 def fit_checks(estimator: Any, data: FittedData) -> list[Check]:
-    """Return what can be checked of a fitted estimator without further data."""
+    """Return what can be checked of a fitted estimator without further data; the other setting is fitted for it."""
+    resolution = _resolution(estimator, data)
+    bars = _left_out(estimator, data) if hasattr(estimator, "leave_one_out") else _rows_inside(estimator, data)
+    unresolved = any(check.state == State.DOUBT for check in resolution)
     return [
-        *_resolution(estimator, data),
-        _left_out(estimator, data) if hasattr(estimator, "leave_one_out") else _rows_inside(estimator, data),
+        *resolution,
+        _with_unreliable_band(bars) if unresolved else bars,
+        *_facts(estimator, data),
         *_bounds(getattr(estimator, "fit_result_", None), data.z),
         *_search(getattr(estimator, "fit_result_", None)),
     ]
@@ -157,33 +168,72 @@ def _resolution(estimator: Any, data: FittedData) -> list[Check]:
     if value < HELPED_SOMEWHAT and _is_alike_within(data):
         said = f"x does not vary within one {what}. A regression on x does as well."
         return [Check(name, State.OPEN, "there was nothing to undo", said, numbers)]
-    meaning = f"Within one {what} the function varies by {number(value, 2)} of its error bars"
-    tells = f"{meaning}: it tells apart rows of the same {what}"
+    meaning = f"Within one {what} the function varies by {number(value, 2)} times its error bar"
+    tells = f"{meaning}: rows that share a {what} can be told apart"
     if value >= HELPED_SOMEWHAT and _is_plain(estimator):
-        said = f"{meaning}. That may be too much: plain error bars can be too narrow, and this counts in their units."
+        said = f"{meaning}. That may overstate it, because plain error bars can be too narrow."
         return [Check(name, State.OPEN, "", said, numbers)]
     if value >= HELPED:
         return [Check(name, State.GOOD, "deconditioning helped", f"{tells}.", numbers)]
     if value >= HELPED_SOMEWHAT:
-        better = "smaller groups" if kind == "groups" else "a mediator that tells more of x"
-        said = f"{tells}, though not sharply. More rows and targets, or {better}, would sharpen it."
+        better = "smaller groups" if kind == "groups" else "a mediator that is closer to x"
+        said = f"{tells}, though not sharply. More rows and targets, or {better}, would help."
         return [Check(name, State.GOOD, "deconditioning helped somewhat", said, numbers)]
-    said = f"{meaning}: it says no more than the targets do. A regression on E[x | y] does as well."
-    return [Check(name, State.DOUBT, "deconditioning did not help", said, numbers)]
+    said = (
+        f"{meaning}, which is less than one: the targets do not say how {data.target} varies there. A regression on "
+        f"E[x | y] does as well, and {UNRELIABLE}."
+    )
+    return [Check(name, State.DOUBT, f"deconditioning did not help, and {UNRELIABLE}", said, numbers)]
+
+
+def _with_unreliable_band(bars: Check) -> Check:
+    """Return a check of error bars where the resolution is below one: nothing about them is good then."""
+    said = f"{bars.sentence} The resolution is below one: {UNRELIABLE}, however well targets are predicted."
+    if bars.state == State.GOOD:
+        return replace(bars, state=State.OPEN, finding="", sentence=said)
+    return replace(bars, sentence=said)
+
+
+def _facts(estimator: Any, data: FittedData) -> list[Check]:
+    """Compare the fit with one of the other setting, and look at the residuals of the targets."""
+    if not hasattr(estimator, "check"):
+        return []
+    try:
+        found = estimator.check()
+    except ValueError as error:
+        return [Check("facts", State.OPEN, "", f"Not checked: {error}")]
+    numbers = {"advantage": found.advantage, "standard error": found.standard_error}
+    numbers = numbers if np.isfinite(found.advantage) else {}
+    if found.hint:
+        normal = "the errors of targets are far from normal"
+        finding = "the targets do not look as you said" if found.prefers_other else normal
+        return [Check("facts", State.DOUBT, finding, found.hint, numbers)]
+    if not numbers:
+        return []  # there is no other setting
+    other = "the other kind of targets" if _has_numbers(data) else "the other answer to whether all rows are listed"
+    said = (
+        f"A second model was fitted with {other}. It does not predict held-out targets clearly better: the log "
+        f"density differs by {number(found.advantage, 2)} ± {number(found.standard_error, 2)}."
+    )
+    return [Check("facts", State.GOOD, "", said, numbers)]
 
 
 def _is_alike_within(data: FittedData) -> bool:
     """Tell whether x is the same in all rows of a group or of a label; with a mediator of numbers, in all rows."""
     assert data.mediator is not None
-    numbers = data.kind == "pairs" and all(kind.kind in "biuf" for kind in data.mediator.dtypes)
-    if numbers:
+    if data.kind == "pairs" and all(kind.kind in "biuf" for kind in data.mediator.dtypes):
         return bool((data.x.nunique() <= 1).all())
     return bool((data.x.groupby([column for _, column in data.mediator.items()]).nunique() <= 1).all(axis=None))
 
 
+def _has_numbers(data: FittedData) -> bool:
+    """Tell whether the mediator has a column of numbers; groups are labels."""
+    return data.kind == "pairs" and data.mediator is not None and any(k.kind in "biuf" for k in data.mediator.dtypes)
+
+
 def _left_out(estimator: Any, data: FittedData) -> Check:
     """Compare each target with its prediction from the others; of labels, the mean of their targets."""
-    count = len(estimator.ensemble_.z)
+    count = len(estimator.average_.z)
     if count > MAX_LEFT_OUT:
         said = f"Not checked: there are {count:,} targets, and each would have to be left out once."
         return Check("error bars", State.OPEN, "the error bars were not checked", said)
@@ -199,8 +249,8 @@ def _is_plain(estimator: Any) -> bool:
 
 def _with_limits(found: Check, kind: str) -> Check:
     """Return a check of plain error bars: what they leave out keeps them from being called good."""
-    unknown = {"pairs": "of x given y and of", "groups": "of x within a group and of"}.get(kind, "of")
-    finding = f"plain error bars leave out what is not known {unknown} hyperparameters"
+    unknown = {"pairs": "x given y and ", "groups": "x within a group and "}.get(kind, "")
+    finding = f"plain error bars leave out the uncertainty of {unknown}hyperparameters"
     said = f'{found.sentence} {finding[:1].upper()}{finding[1:]}: use uncertainty="honest".'
     if found.state == State.GOOD:
         return replace(found, state=State.OPEN, finding=finding, sentence=said)
@@ -215,8 +265,8 @@ def _rows_inside(estimator: Any, data: FittedData) -> Check:
         return Check("error bars", State.OPEN, finding, said)
     if data.n_rows < ROWS_PER_POINT * points:
         said = (
-            f"Not checked: it has learned from these rows, and {data.n_rows:,} for {points:,} inducing points "
-            f"are too few to judge it by. At {ROWS_PER_POINT * points:,} rows it would be checked."
+            f"Not checked: {data.n_rows:,} rows are too few for {points:,} inducing points to check a model on the "
+            f"rows it was fitted to. From {ROWS_PER_POINT * points:,} rows on it is checked."
         )
         return Check("error bars", State.OPEN, finding, said)
     mean, std = predictions(estimator, data.x)
@@ -226,19 +276,19 @@ def _rows_inside(estimator: Any, data: FittedData) -> Check:
 
 
 def _bars(errors: np.ndarray, unit: str, how: str, where: str) -> Check:
-    """Judge errors in units of their error bars: how many are inside an interval, and how large they are."""
+    """Check errors in units of their error bars: how many are inside an interval, and how large they are."""
     from scipy.stats import binomtest, norm
 
     inside = np.abs(errors) <= norm.ppf((1.0 + LEVEL) / 2.0)
     name, coverage, typical = "error bars", float(np.mean(inside)), float(np.sqrt(np.mean(errors**2)))
     if len(errors) < FEWEST:
         few = f"There are only {len(errors)} {unit}s, too few to tell."
-        finding = f"there are too few {unit}s to judge the error bars"
+        finding = f"there are too few {unit}s to check the error bars"
         return Check(name, State.DOUBT, finding, few, {"targets": len(errors)})
     said = (
         f"Each {unit} was {how}: {percent(coverage)} of {len(errors):,} lie inside their {percent(LEVEL)} "
-        f"interval, and errors are {number(typical, 2)} times what the error bars say. This judges targets, and "
-        "the function only through them."
+        f"interval, and errors are {number(typical, 2)} times what the error bars say. This checks predictions of "
+        "targets; it says less about the band of the function."
     )
     numbers = {"targets": len(errors), "coverage": coverage, "typical error": typical}
     narrow = binomtest(int(inside.sum()), len(errors), LEVEL).pvalue < SURE and coverage < LEVEL - SLACK
@@ -247,13 +297,13 @@ def _bars(errors: np.ndarray, unit: str, how: str, where: str) -> Check:
     if typical > FAR:
         return Check(name, State.DOUBT, "some targets lie far outside their error bars", said, numbers)
     if typical < WIDE:
-        finding = "error bars of new targets are wider than they have to be; those of the function may be right"
+        finding = "the error bars of targets are wider than necessary; those of the function may be right"
         return Check(name, State.OPEN, finding, said, numbers)
-    return Check(name, State.GOOD, f"the error bars of targets hold {where}", said, numbers)
+    return Check(name, State.GOOD, f"the error bars of targets are right {where}", said, numbers)
 
 
 def _bounds(result: Any, targets: np.ndarray) -> list[Check]:
-    if result is None:
+    if result is None or result.status == "sampled":  # draws stay inside their ranges
         return []
     found = edges(result, targets)
     if not found:
@@ -268,13 +318,14 @@ def _bounds(result: Any, targets: np.ndarray) -> list[Check]:
 
 def _search(result: Any) -> list[Check]:
     if result is None:
-        return [Check("search", State.GOOD, "", "Nothing was searched: all numbers were given.")]
+        return [Check("search", State.GOOD, "", "Nothing was learned: all numbers were given.")]
     ended = np.asarray(result.starts, dtype=np.float64)
     same = int(np.sum(ended > ended.max() - 0.5)) if len(ended) else 0
     starts = f" {same} of {len(ended)} starts ended within 0.5 of the best log evidence." if len(ended) > 1 else ""
-    sentence = f"{result.message[:1].upper()}{result.message[1:]} {result.evaluations:,} evaluations.{starts}"
-    stopped = result.status != "converged"
-    finding = "the search stopped before an optimum was reached" if stopped else ""
+    unit = "sweeps of the Gibbs sampler" if result.status == "sampled" else "evaluations"
+    sentence = f"{result.message[:1].upper()}{result.message[1:]} {result.evaluations:,} {unit}.{starts}"
+    stopped = result.status == "stopped"
+    finding = "the search stopped before it reached an optimum" if stopped else ""
     return [Check("search", State.DOUBT if stopped else State.GOOD, finding, sentence)]
 
 

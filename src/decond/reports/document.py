@@ -21,10 +21,10 @@ DIGITS = 7
 
 SIGNS = {State.GOOD: "✓", State.OPEN: "?", State.DOUBT: "!", State.BAD: "✗"}
 STATE_WORDS = {
-    State.GOOD: "fine",
-    State.OPEN: "left open",
-    State.DOUBT: "look twice",
-    State.BAD: "something is wrong",
+    State.GOOD: "good",
+    State.OPEN: "not known",
+    State.DOUBT: "caution",
+    State.BAD: "problem",
 }
 """How the states of checks are shown, and read aloud."""
 

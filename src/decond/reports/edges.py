@@ -46,7 +46,9 @@ def edges(result: Any, targets: Any) -> list[Edge]:
 def _edge(name: str, value: Any, scatter: float) -> Edge:
     if "noise" in name and value is not None:
         if np.max(value) <= NOTHING * scatter:
-            said = f"the learned {name} sits on the lower edge of its range: next to no noise, which is fine."
+            said = (
+                f"the learned {name} sits on the lower edge of its range: the model explains the targets without it."
+            )
             return Edge(name, True, said)
         if np.max(value) >= scatter:
             said = (

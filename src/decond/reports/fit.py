@@ -7,12 +7,12 @@ import numpy as np
 
 from decond.notebook import number
 from decond.reports.baselines import naive_baselines
-from decond.reports.checks import judged
+from decond.reports.checks import assess
 from decond.reports.document import Report, rendered
 from decond.reports.environment import made_on, versions
 from decond.reports.fitted_data import FittedData, fitted_data
 from decond.reports.function import MAX_CHARTS, function_charts
-from decond.reports.hyperparameters import Names, hyperparameters
+from decond.reports.hyperparameters import Names, candidate_weights, hyperparameters, sampled_values
 from decond.reports.still import still
 
 __all__ = ["fit_report"]
@@ -60,22 +60,24 @@ def fit_report(
     seen, units = fitted_data(estimator, data, target), dict(units or {})
     title = title or f"{seen.target} as a function of {', '.join(seen.x.columns)}"
     charts, more = _charts(estimator, seen, baselines, lines or {}, units)
-    judgment = judged(estimator, seen)
+    found = assess(estimator, seen)
     html = rendered(
         "fit.html",
         kind="decond · report of a fit",
         title=title,
-        verdict=judgment.verdict,
-        state=judgment.state,
+        verdict=found.verdict,
+        state=found.state,
         subtitle=f"{type(estimator).__name__} · {seen.words}",
         data={"groups": {"function": charts}},
         charts=[{**chart, "still": still(chart), "values": _values(chart)} for chart in charts],
         several=len(seen.x.columns) > 1,
         columns=seen.columns(),
         groups=seen.groups(),
+        facts=seen.facts,
         learned=_learned(estimator, seen, units),
         evidence=_evidence(estimator),
-        checks=judgment.checks,
+        candidates=candidate_weights(estimator),
+        checks=found.checks,
         warnings=list(dict.fromkeys(warnings)),
         notes=[*notes, *more],
         versions=versions(),
@@ -84,8 +86,8 @@ def fit_report(
         settings=_settings(estimator),
         date=made_on(),
     )
-    by_name = {check.name: check for check in judgment.checks}
-    return Report(title, judgment.verdict, html, tuple(judgment.sentences), judgment.state, by_name)
+    by_name = {check.name: check for check in found.checks}
+    return Report(title, found.verdict, html, tuple(found.sentences), found.state, by_name)
 
 
 def _charts(
@@ -115,13 +117,18 @@ def _learned(estimator: Any, seen: FittedData, units: Mapping[str, str]) -> Any:
     numeric = {name: column for name, column in seen.x.items() if column.dtype.kind in "biuf"}
     ranges = {str(name): float(np.ptp(column.to_numpy(dtype=np.float64))) for name, column in numeric.items()}
     mediators = [] if seen.mediator is None else list(seen.mediator.columns)
-    return hyperparameters(result, Names(list(seen.x.columns), mediators, seen.target, ranges, units))
+    names = Names(list(seen.x.columns), mediators, seen.target, ranges, units)
+    return hyperparameters(result, names, sampled_values(estimator))
 
 
-def _evidence(estimator: Any) -> str | None:
+def _evidence(estimator: Any) -> dict[str, str] | None:
+    """Return how well the model explains the targets: the log evidence, or another score where it is intractable."""
+    result: Any = getattr(estimator, "fit_result_", None)
+    if getattr(result, "status", None) == "sampled":
+        return {"name": "log density of held-out targets", "value": number(result.log_evidence, 6)}
     if not hasattr(estimator, "log_marginal_likelihood"):
         return None
-    return number(estimator.log_marginal_likelihood(), 6)
+    return {"name": "log evidence", "value": number(estimator.log_marginal_likelihood(), 6)}
 
 
 def _settings(estimator: Any) -> str:

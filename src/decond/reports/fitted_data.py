@@ -1,6 +1,6 @@
 """What a model was fitted on, in one form for all estimators: columns, targets, mediators, groups."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from decond.notebook import number
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FittedData", "fitted_data"]
+__all__ = ["FittedData", "facts_in_words", "fitted_data"]
 
 INPUTS = ("x", "X", "treatment")
 TARGETS = ("z_groups", "z_task", "outcome", "z", "y")
@@ -33,6 +33,8 @@ class FittedData:
     """The mediator of the targets, or the group of each, in their order."""
     n_rows: int = 0
     """Rows that were read; x may be a sample of them."""
+    facts: Sequence[str] = ()
+    """What the targets were taken for, in sentences."""
 
     @property
     def words(self) -> str:
@@ -61,8 +63,8 @@ class FittedData:
         counts = self.mediator.iloc[:, 0].value_counts()
         low, middle, high = int(counts.min()), float(counts.median()), int(counts.max())
         if low == high:
-            return f"Each of {len(counts):,} groups has {low:,} row{'s' if low > 1 else ''}."
-        return f"{len(counts):,} groups have {low:,} to {high:,} rows, {number(middle)} in the middle."
+            return f"Each of {len(counts):,} groups has {low:,} listed row{'s' if low > 1 else ''}."
+        return f"{len(counts):,} groups have {low:,} to {high:,} listed rows; the median is {number(middle)}."
 
 
 MEDIATOR_ROLES = ("mediator y of the pairs", "mediator y of the task")
@@ -90,7 +92,59 @@ def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = No
     _check_lengths(data, kind, x, z, mediator, mediator_task)
     seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
     rows = len(x) if seen is None or kind != "rows" else int(seen)
-    return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, rows)
+    facts = facts_in_words(estimator, data)
+    return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, rows, facts)
+
+
+def facts_in_words(estimator: Any, data: Mapping[str, Any]) -> list[str]:
+    """Return what a fit took the targets for, in sentences: what the user said, or the default.
+
+    >>> from decond.estimators import AggregateGP
+    >>> facts_in_words(AggregateGP(), {"groups": ["a", "a"], "group_sizes": 24})
+    ['Each target is taken as the mean over a group of 24 rows, of which the listed ones are a random sample.']
+    """
+    targets = getattr(estimator, "targets", None)
+    said = []
+    if "groups" in data or (targets == "mean" and "y" in data and _is_labels(data["y"])):
+        said.append(_about_sizes(data.get("group_sizes")))
+    elif targets is not None and "y" in data:
+        said.append(TARGET_WORDS[targets])
+    if getattr(estimator, "drift", 0.0):
+        said.append(f"E[x | y] may be stretched by about ± {100.0 * estimator.drift:.3g} % between the tables.")
+    if data.get("z_std") is not None:
+        errors = _values(data["z_std"])
+        said.append(f"Known standard errors of targets are used ({_span(errors)}); the learned noise is in addition.")
+    return said
+
+
+TARGET_WORDS = {
+    "mean": "Each target is taken as a mean over all x that go with its y.",
+    "single": "Each target is taken as one measurement, at one x that was not recorded.",
+}
+
+
+def _about_sizes(sizes: Any) -> str:
+    if sizes is None:
+        return "Each target is taken as the mean over the listed rows of its group: all of its rows are listed."
+    values = _values(sizes)
+    count = "very many" if np.isinf(values).all() else _span(values)
+    group = f"a group of {count} rows, of which the listed ones are a random sample"
+    return f"Each target is taken as the mean over {group}."
+
+
+def _span(values: np.ndarray) -> str:
+    """Return the range of numbers in words; one number if all are equal."""
+    low, high = float(np.min(values)), float(np.max(values))
+    return number(low) if low == high else f"{number(low)} to {number(high)}"
+
+
+def _values(given: Any) -> np.ndarray:
+    """Return numbers that are given as one, as an array or by label."""
+    return np.asarray(list(given.values()) if isinstance(given, Mapping) else given, dtype=np.float64)
+
+
+def _is_labels(y: Any) -> bool:
+    return all(column.dtype.kind not in "biuf" for _, column in _frame(y, "y").items())
 
 
 def _check_lengths(

@@ -133,8 +133,8 @@ def _dots(estimator: Any, data: FittedData, name: str) -> list[dict[str, Any]]:
 
 def _means(estimator: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Return Mᵀx beside the targets, if targets are averages over the rows of x."""
-    result, ensemble = getattr(estimator, "fit_result_", None), getattr(estimator, "ensemble_", None)
-    if result is None or ensemble is None or not hasattr(result.model, "observation"):
+    result, average = getattr(estimator, "fit_result_", None), getattr(estimator, "average_", None)
+    if result is None or average is None or not hasattr(result.model, "observation"):
         return None
     seen = result.model.observation
     M = seen.linearize().transformation
@@ -142,7 +142,7 @@ def _means(estimator: Any) -> tuple[np.ndarray, np.ndarray] | None:
     if abs(float(np.mean(sums)) - 1.0) > SUM_TO_ONE:
         return None
     x = np.ravel(M.T @ np.asarray(seen.x, dtype=np.float64)[:, 0]) / sums
-    return x, np.ravel(np.asarray(ensemble.z) * estimator.scale_ + estimator.offset_)
+    return x, np.ravel(np.asarray(average.z) * estimator.scale_ + estimator.offset_)
 
 
 def _thinned(values: np.ndarray, most: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from decond.kernels import Categorical, Columns, Linear, Polynomial, White
 from decond.notebook import number
 
-__all__ = ["Hyperparameter", "Names", "hyperparameters"]
+__all__ = ["Hyperparameter", "Names", "candidate_weights", "hyperparameters", "sampled_values"]
 
 NOISES = {
     "noise": ("noise", "a single target scatters by about ± {} around what the function says"),
@@ -18,6 +18,9 @@ NOISES = {
     "mediator_noise": ("noise of the mediator", "the ridge on the mediator is worth a scatter of about ± {}"),
 }
 """Names of noises, and sentences about them."""
+
+FEWEST_DRAWS = 40
+"""Draws from which on a 95 % range is told: 2.5 % of fewer is less than one."""
 
 STRAIGHT = 1.0
 """A lengthscale longer than this many times the range of its column leaves the function nearly straight there."""
@@ -40,15 +43,39 @@ class Names:
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """One learned number: its name, its value in the user's units, and a sentence about it."""
+    """One learned number: its name, its value in the user's units, a sentence about it, a 95 % range if sampled."""
 
     name: str
     value: float
     sentence: str
+    range: tuple[float, float] | None = None
 
 
-def hyperparameters(result: Any, names: Names) -> list[Hyperparameter]:
+def sampled_values(estimator: Any) -> Any:
+    """Return the heaviest candidate of an estimator, if its hyperparameters were sampled; otherwise None."""
+    average = getattr(estimator, "average_", None)
+    if average is None:
+        return None
+    candidate = average.candidates[int(np.argmax(average.weights))]
+    return candidate if len(candidate.values) >= FEWEST_DRAWS else None
+
+
+def candidate_weights(estimator: Any) -> dict[str, float]:
+    """Return the weights of the candidate models by name, the largest first; of estimators without them, none.
+
+    >>> from decond.estimators import AggregateGP
+    >>> x, groups = np.arange(12.0), np.repeat(np.arange(6), 2)
+    >>> candidate_weights(AggregateGP(n_restarts=0).fit(x, groups, np.arange(6.0)))
+    {'the listed rows': 1.0}
+    """
+    average = getattr(estimator, "average_", None)
+    return {} if average is None else dict(average.table())
+
+
+def hyperparameters(result: Any, names: Names, sampled: Any = None) -> list[Hyperparameter]:
     """Return the hyperparameters of a `FitResult` that can be said in words.
+
+    `sampled` is a candidate with draws of them: their 95 % ranges are returned as well.
 
     >>> import numpy as np
     >>> from decond.estimators import DirectGP
@@ -60,8 +87,14 @@ def hyperparameters(result: Any, names: Names) -> list[Hyperparameter]:
     """
     found: list[Hyperparameter] = []
     for path, value in result.parameters.items():
-        place = _placed(path.rpartition(".")[0], result.model, names)
-        found += _in_words(path.rpartition(".")[2], value, place, names)
+        place, name = _placed(path.rpartition(".")[0], result.model, names), path.rpartition(".")[2]
+        said = _in_words(name, value, place, names)
+        if sampled is not None and path in sampled.values[0]:
+            draws = np.array([draw[path] for draw in sampled.values])
+            ends = np.quantile(draws, [0.025, 0.975], axis=0, weights=sampled.weights, method="inverted_cdf")
+            low, high = (_in_words(name, end, place, names) for end in ends)
+            said = [replace(one, range=(a.value, b.value)) for one, a, b in zip(said, low, high, strict=True)]
+        found += said
     return _numbered(found)
 
 
@@ -76,7 +109,7 @@ def _numbered(found: list[Hyperparameter]) -> list[Hyperparameter]:
         part = f"part {seen[item.name]}"
         alone = often[item.name] == 1
         said = f"{part.capitalize()} of the function: {item.sentence[:1].lower()}{item.sentence[1:]}"
-        numbered.append(item if alone else Hyperparameter(f"{item.name}, {part}", item.value, said))
+        numbered.append(item if alone else replace(item, name=f"{item.name}, {part}", sentence=said))
     return numbered
 
 

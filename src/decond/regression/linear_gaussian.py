@@ -1,7 +1,7 @@
-"""Log evidences and their gradients, with every matrix adjoint written by hand.
+"""The linear-Gaussian model z̃ = Mᵀ f(x) + noise(Σ): its posterior, its log evidence, and the gradient of that.
 
-The adjoints of the Gram matrices and of the noise come from the algebra below in a handful of matrix products;
-`decond.autodiff` carries them to the parameters of the kernels.
+Every matrix adjoint is written by hand. The adjoints of the Gram matrices and of the noise come from the algebra
+below in a handful of matrix products; `decond.autodiff` carries them to the parameters of the kernels.
 """
 
 from typing import Any
@@ -9,68 +9,53 @@ from typing import Any
 import numpy as np
 
 from decond.autodiff import symmetric_gram_pullback
+from decond.errors import ArgumentError
 from decond.linalg import (
+    Factor,
     LogDensityAdjoint,
+    LowRankPlusNoise,
     add_to_diagonal,
+    cholesky,
     gaussian_log_density,
     mirrored,
     multiply,
     symmetric_product,
     times_symmetric,
 )
-from decond.memory import reused_memory
-from decond.regression.conditioning import (
-    averaged_variances,
-    checked_data,
-    condition,
-    evidence_factor,
-    low_rank_evidence,
-)
+from decond.memory import new_copy, reused_memory
 from decond.regression.linearization import Gradient, Linearization
-from decond.regression.observations import Observation
-from decond.regression.priors import Prior, prior_mean
+from decond.regression.posterior import FunctionPosterior, InducingPosterior, Posterior, WeightPosterior
+from decond.regression.priors import Prior, WeightPrior, prior_mean
 
-__all__ = ["log_evidence", "log_evidence_and_gradient"]
+__all__ = ["FORMS", "evidence_and_gradient", "posterior"]
 
-
-def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> float:
-    """Return log p(z̃) of the model, summed over target columns.
-
-    >>> from decond.kernels import RBF
-    >>> from decond.regression import Direct, FunctionPrior
-    >>> round(log_evidence(FunctionPrior(RBF()), Direct([0.0], noise=1.0), [0.0]), 4)
-    -1.2655
-    """
-    return condition(prior, observation, z, form).log_evidence
+FORMS = ("auto", "function", "inducing", "weight")
 
 
-def log_evidence_and_gradient(
-    prior: Prior, observation: Observation, z: Any, *, points: bool = False
+def posterior(prior: Prior, points: np.ndarray, linear: Linearization, targets: np.ndarray, form: str) -> Posterior:
+    """Return the posterior of f given targets (m,) or (m, t), in the form asked for or the cheapest one."""
+    chosen = _cheapest_form(prior, points, linear) if form == "auto" else form
+    _check_form(chosen, prior, linear)
+    if chosen == "weight":
+        return WeightPosterior(prior, points, linear, targets)
+    gram = prior.covariance.gram(points, points)
+    if chosen == "inducing":
+        return InducingPosterior(prior, points, linear, targets, low_rank_evidence(gram, linear))
+    factor, _ = evidence_factor(gram, linear)
+    return FunctionPosterior(prior, points, linear, targets, factor)
+
+
+def evidence_and_gradient(
+    prior: Prior, x: np.ndarray, linear: Linearization, targets: np.ndarray, points: bool
 ) -> tuple[float, Gradient]:
-    """Return log p(z̃) and its gradient by parameter path, such as "prior.kernel.lengthscale".
-
-    With `points` the gradient has "observation.x" too and, for a mediator, "observation.y": inducing points are
-    learned that way.
-
-    >>> from decond.kernels import RBF
-    >>> from decond.regression import Direct, FunctionPrior
-    >>> value, gradient = log_evidence_and_gradient(FunctionPrior(RBF()), Direct([0.0], noise=1.0), [0.0])
-    >>> sorted(gradient)
-    ['observation.noise', 'prior.kernel.lengthscale', 'prior.mean']
-    """
+    """Return log p(z̃) and its gradient by parameter path, with `points` also that of the points."""
     with reused_memory():
-        return _differentiated(prior, observation, z, points)
-
-
-def _differentiated(prior: Prior, observation: Observation, z: Any, points: bool) -> tuple[float, Gradient]:
-    x, targets = checked_data(prior, observation, z)
-    columns = targets[:, None] if targets.ndim == 1 else targets
-    linear = observation.linearize(use_features=False)
-    gram = prior.covariance.gram(x, x)
-    mean = prior_mean(prior, columns.shape[1])
-    route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
-    value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, points)
-    pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar, points=points)
+        columns = targets[:, None] if targets.ndim == 1 else targets
+        gram = prior.covariance.gram(x, x)
+        mean = prior_mean(prior, columns.shape[1])
+        route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
+        value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, points)
+        pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar, points=points)
     scope = "prior.kernel." if hasattr(prior, "kernel") else "prior."
     gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
     gradient["prior.mean"] = _shaped_like(prior.mean, mean_bar)  # type: ignore[attr-defined]
@@ -79,6 +64,70 @@ def _differentiated(prior: Prior, observation: Observation, z: Any, points: bool
         gradient["observation.x"] = pulled.a + pulled.b
     _check_finite(gradient)
     return value, gradient
+
+
+def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray]:
+    """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM - shared."""
+    evidence, inner = (new_copy(gram), gram) if linear.identity else _transformed(gram, linear)
+    if linear.sampling is not None:
+        averaged = averaged_variances(gram, linear, inner)
+        add_to_diagonal(evidence, linear.sampling.variances(np.diagonal(gram), averaged))
+    linear.add_noise(evidence)
+    return cholesky(evidence, "MᵀKM + Σ"), inner
+
+
+def _transformed(gram: np.ndarray, linear: Linearization) -> tuple[np.ndarray, np.ndarray]:
+    """Return Mᵀ(KM - shared) and KM - shared."""
+    M = linear.transformation
+    dense = isinstance(M, np.ndarray)
+    inner = multiply(gram, M) if dense else (M.T @ gram).T  # K is symmetric
+    if linear.shared is not None:
+        inner -= linear.shared
+    return multiply(M.T, inner) if dense else np.array(M.T @ inner), inner
+
+
+def averaged_variances(gram: np.ndarray, linear: Linearization, KM: np.ndarray) -> np.ndarray:
+    """Return the diagonal of AᵀKA for the averages A that sampling noise is about, which is M or else sparse."""
+    A = linear.sampling.transformation  # type: ignore[union-attr]
+    if isinstance(A, np.ndarray):
+        return np.einsum("nm,nm->m", A, KM)
+    product = KM if A is linear.transformation else (A.T @ gram).T
+    return np.asarray(A.multiply(product).sum(axis=0)).ravel()
+
+
+def low_rank_evidence(gram: np.ndarray, linear: Linearization) -> LowRankPlusNoise:
+    """Factor the same S through the bridge of the observation (r x r)."""
+    prior = linear.bridge(linear.bridge(gram).T)
+    return LowRankPlusNoise(linear.rows, prior, linear.noise, "RK̃Rᵀ + σ²I")
+
+
+def _cheapest_form(prior: Prior, points: np.ndarray, linear: Linearization) -> str:
+    """Return the form with the smallest matrix to factor; between equals the simplest."""
+    sizes = {"function": linear.size}
+    if linear.isotropic:
+        sizes["inducing"] = linear.rank
+    if isinstance(prior, WeightPrior) and linear.sampling is None:
+        sizes["weight"] = prior.features.transform(points[:1]).shape[1]
+    return min(sizes, key=lambda form: sizes[form])
+
+
+def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
+    if form == "weight" and not isinstance(prior, WeightPrior):
+        raise ArgumentError(
+            "form", f'form="weight" needs a WeightPrior, but prior is a {type(prior).__name__}. Use "auto".'
+        )
+    if form == "weight" and linear.sampling is not None:
+        raise ArgumentError(
+            "form",
+            'form="weight" is not there for groups of which only some rows are listed, whose noise depends on the '
+            'prior of f. Use form="auto".',
+        )
+    if form == "inducing" and not linear.isotropic:
+        raise ArgumentError(
+            "form",
+            'form="inducing" needs the same independent noise for every target (Σ = σ²I), which this observation '
+            'does not have. Use mediator="map", or form="auto".',
+        )
 
 
 def _shaped_like(parameter: Any, bar: np.ndarray) -> Any:
