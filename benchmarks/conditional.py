@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond import ConditionalMeanOperator
+from decond.gp import learn_conditional
 from decond.kernels import RBF, median_heuristic
-from decond.learning import learn_conditional
 
 FIRST_SEED = 8000
 SIZES = (100, 300)

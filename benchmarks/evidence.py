@@ -13,10 +13,17 @@ from benchmarks.peer import Costs, Field, Peer
 from benchmarks.report import plot_times, with_ratios
 from benchmarks.timing import best_times, limit_seconds, matrix_products
 from decond import kernels
-from decond.learning import Model, maximize_evidence, select
+from decond.gp import (
+    Direct,
+    FunctionPrior,
+    Model,
+    TaskTransformed,
+    log_evidence_and_gradient,
+    maximize_evidence,
+    select,
+)
 from decond.memory import reused_memory
 from decond.plotting.figures import new_figure
-from decond.regression import Direct, FunctionPrior, TaskTransformed, log_evidence_and_gradient
 
 SIZES = (500, 1000, 2000, 4000)
 QUICK_SIZES = (200, 300)

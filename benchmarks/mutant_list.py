@@ -200,7 +200,7 @@ EMBEDDINGS = [
 
 OBSERVATIONS = [
     *_of(
-        "regression/observations.py",
+        "gp/observations.py",
         POSTERIORS,
         ("noise = self.noise**2 if self.repeats", "noise = self.noise if self.repeats"),
         ("noise = self.noise**2 if self.repeats is None else", "noise = self.noise**2 if True else"),
@@ -226,7 +226,7 @@ OBSERVATIONS = [
         ("within.a + within.b + across.a", "within.a + across.a", APPLICATIONS),
     ),
     *_of(
-        "regression/linearization.py",
+        "gp/linearization.py",
         POSTERIORS,
         ("covariance -= transposed_times", "covariance += transposed_times", TASKS),
         ("np.where(several, counts - 1.0, 1.0)", "np.where(several, counts, 1.0)"),
@@ -237,7 +237,7 @@ OBSERVATIONS = [
         ("smoother.kernel.gram(y_task, y_task)", "np.zeros((len(y_task), len(y_task)))", TASKS),
     ),
     *_of(
-        "regression/latent_input.py",
+        "gp/latent_input.py",
         LATENT,
         ("np.bincount(index, z / variance) / precision", "np.bincount(index, z) / precision"),
         ("-0.5 * (logs + scatter)", "-0.5 * logs"),
@@ -271,7 +271,7 @@ OBSERVATIONS = [
 
 LEARNING = [
     *_of(
-        "learning/laplace.py",
+        "gp/laplace.py",
         LAPLACE,
         ("0.5 * float(np.sum(np.log(2.0 * np.pi / self.curvatures)))", "0.0"),
         ("self.objective - self.log_mass - 0.5 *", "-0.5 *"),
@@ -285,7 +285,7 @@ LEARNING = [
         ("np.maximum(curvatures, settings.least_curvature)", "np.maximum(curvatures, 1e-9)"),
     ),
     *_of(
-        "learning/model_average.py",
+        "gp/model_average.py",
         AVERAGES,
         ("np.log(weights @ densities).sum(axis=1)", "np.log(weights @ densities).mean(axis=1)"),
         ("importance @ weights / importance.sum()", "weights[np.argmax(importance)]"),
@@ -294,7 +294,7 @@ LEARNING = [
         ("cumulative = np.cumsum(weights[order])", "cumulative = np.cumsum(np.ones(len(order)))"),
     ),
     *_of(
-        "learning/latent_inputs.py",
+        "gp/latent_inputs.py",
         SAMPLER,
         ("value + self._objective.log_hyperprior(vector)", "value"),
         ("- self._rng.exponential()", "- 0.1"),
@@ -326,7 +326,7 @@ LEARNING = [
 
 REGRESSION = [
     *_of(
-        "regression/linear_gaussian.py",
+        "gp/linear_gaussian.py",
         TASKS,
         ("inner -= linear.shared", "inner += linear.shared"),
         ("linear.bridge(linear.bridge(gram).T)", "linear.bridge(gram)"),
@@ -334,7 +334,7 @@ REGRESSION = [
         ("linear.sampling.variances(np.diagonal(gram), averaged)", "averaged", POSTERIORS),
     ),
     *_of(
-        "regression/linear_gaussian.py",
+        "gp/linear_gaussian.py",
         POSTERIORS,
         ("times_symmetric(inner, G, 2.0)", "times_symmetric(inner, G, 1.0)"),
         ("M_bar -= residual_bar @ mean", "M_bar += residual_bar @ mean"),
@@ -347,7 +347,7 @@ REGRESSION = [
         ("residual = z - np.outer(sums, mean)", "residual = z - mean"),
     ),
     *_of(
-        "regression/posterior.py",
+        "gp/posterior.py",
         POSTERIORS,
         ("alpha / diagonal[:, None]", "alpha"),
         ("np.outer(ones, self._mean)", "self._mean"),
@@ -364,15 +364,15 @@ REGRESSION = [
         ("np.sqrt(noise), outside / noise", "np.sqrt(noise), outside"),
         ("factor.inverse_diagonal() - (unwhitened", "factor.inverse_diagonal() + (unwhitened"),
     ),
-    *_of("regression/models.py", LOSSES, ("weights = prior.variance * (", "weights = (", CUBE)),
+    *_of("gp/models.py", LOSSES, ("weights = prior.variance * (", "weights = (", CUBE)),
     *_of(
-        "regression/mixture.py",
+        "gp/mixture.py",
         POSTERIORS,
         ("weight * (within + (mean - center) ** 2)", "weight * within"),
         ("weight * (within + step[:, None] * step[None, :])", "weight * within"),
     ),
     *_of(
-        "regression/baselines.py",
+        "gp/baselines.py",
         APPLICATIONS,
         ("z_task).mean(y_pairs)", "z_task).mean(x_pairs)"),
     ),

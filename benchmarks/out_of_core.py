@@ -25,7 +25,7 @@ FIT = """
 import json, sys, time
 from benchmarks.out_of_core import COLUMNS, peak_gigabytes
 from decond import SparseGP
-from decond.scale import ParquetTable
+from decond.streaming import ParquetTable
 
 def main():
     folder, points, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -81,7 +81,7 @@ def one_pass(folder: str, n: int) -> dict[str, float]:
     import pandas as pd
 
     from decond import kernels
-    from decond.scale import ParquetTable, SparseModel, Table
+    from decond.streaming import ParquetTable, SparseModel, Table
 
     files = ParquetTable(folder, x=COLUMNS, z="z")
     frame = pd.read_parquet(folder)

@@ -14,7 +14,7 @@ from benchmarks.report import plot_times, with_ratios
 from benchmarks.timing import best_times, growth, limit_seconds, matrix_products
 from decond import kernels
 from decond.plotting.figures import new_figure
-from decond.scale import SparseModel, Table
+from decond.streaming import SparseModel, Table
 
 COLUMNS = 3
 ROWS, POINTS = (10**4, 10**5, 10**6, 10**7), (64, 128, 256, 512)

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.honest_bands import FIRST_SEED, GRID, toy
 from decond.estimators import TaskTransformedFeatures, TaskTransformedGP
 from decond.problems import LatentFunctionProblem
-from decond.scale import Source, Table
+from decond.streaming import Source, Table
 
 FIT = """
 import json, resource, sys

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from decond.errors import ArgumentError, ResolutionWarning
-from decond.learning import NoSignalWarning
+from decond.gp import NoSignalWarning
 
 
 @contextlib.contextmanager

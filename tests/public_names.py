@@ -8,10 +8,10 @@ import pkgutil
 import decond
 
 EXTENSION_POINTS = (  # inside packages, named in ARCHITECTURE.md as the places where something new is added
-    "decond.regression.baselines",
-    "decond.regression.linearization",
-    "decond.regression.posterior",
-    "decond.scale.sources",
+    "decond.gp.baselines",
+    "decond.gp.linearization",
+    "decond.gp.posterior",
+    "decond.streaming.sources",
 )
 
 

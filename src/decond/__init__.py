@@ -4,14 +4,14 @@ The map: estimators such as `TaskTransformedGP` and `AggregateGP` take tables an
 `save` and `load` keep them in files; `datasets` has a real example. `lfi` takes a simulator and an observation and
 gives the posterior of its parameters. `reports` writes what either found as one page. Below them, `kernels` and
 `features` say which functions are likely; `embeddings` turn distributions into weighted points and condition or
-decondition them; `regression` recovers f from data that see it only indirectly; `learning` finds hyperparameters;
-`problems` holds worked examples with known truth.
+decondition them; `gp` recovers f from data that see it only indirectly and learns its hyperparameters; `problems`
+holds worked examples with known truth.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from decond import embeddings, features, kernels, problems, regression
+from decond import embeddings, features, gp, kernels, problems
 from decond.embeddings import (
     BayesianMeanEmbedding,
     ConditionalMeanOperator,
@@ -23,7 +23,7 @@ from decond.embeddings import (
 )
 
 if TYPE_CHECKING:
-    from decond import datasets, estimators, learning, lfi, reports
+    from decond import datasets, estimators, lfi, reports
     from decond.estimators import (
         AggregateGP,
         CascadeGP,
@@ -58,7 +58,7 @@ _ON_FIRST_USE = {
         "TransformedGP",
     ),
     "decond.io": ("load", "save"),
-    "decond": ("datasets", "estimators", "learning", "lfi", "reports"),
+    "decond": ("datasets", "estimators", "lfi", "reports"),
 }
 """Names that bring scikit-learn or pandas along, which take seconds to import: they are imported when first used."""
 
@@ -86,12 +86,11 @@ __all__ = [
     "embeddings",
     "estimators",
     "features",
+    "gp",
     "kernels",
-    "learning",
     "lfi",
     "load",
     "problems",
-    "regression",
     "reports",
     "save",
 ]

@@ -19,13 +19,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from decond import estimators, kernels
 from decond.estimators.base import PosteriorRegressor
+from decond.gp import BoundWarning
 from decond.io import load, save
-from decond.learning import BoundWarning
 from decond.parameters import Parametrized, same
 
 pytestmark = pytest.mark.filterwarnings(  # the tables here are tiny
-    "ignore::decond.learning.BoundWarning",
-    "ignore::decond.learning.NoSignalWarning",
+    "ignore::decond.gp.BoundWarning",
+    "ignore::decond.gp.NoSignalWarning",
     "ignore::decond.errors.ResolutionWarning",
 )
 

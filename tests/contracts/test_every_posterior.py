@@ -6,8 +6,7 @@ import oracles
 import pytest
 
 from decond import features, kernels
-from decond.parameters import leaves, with_leaves
-from decond.regression import (
+from decond.gp import (
     Aggregated,
     Direct,
     FunctionPrior,
@@ -20,7 +19,8 @@ from decond.regression import (
     log_evidence,
     log_evidence_and_gradient,
 )
-from decond.regression import posterior as posterior_module
+from decond.gp import posterior as posterior_module
+from decond.parameters import leaves, with_leaves
 
 RNG = np.random.default_rng(5)
 N, M = 12, 17

@@ -264,8 +264,8 @@ def kernel_bayes_rule():
 
 def observations():
     """Every kind of observation of tables(), with its targets."""
+    from decond.gp import Aggregated, Direct, LatentInput, TaskTransformed, Transformed
     from decond.kernels import RBF
-    from decond.regression import Aggregated, Direct, LatentInput, TaskTransformed, Transformed
 
     x, y, y_task, z = tables()
     n, m = len(x), len(z)
@@ -311,22 +311,22 @@ OBSERVATIONS = (
 
 
 def function_prior():
+    from decond.gp import FunctionPrior
     from decond.kernels import RBF, Matern52
-    from decond.regression import FunctionPrior
 
     return FunctionPrior(0.8 * RBF(0.7) + 0.4 * Matern52(1.3), mean=0.2)
 
 
 def weight_prior():
     from decond.features import RandomFourier
+    from decond.gp import WeightPrior
     from decond.kernels import RBF
-    from decond.regression import WeightPrior
 
     return WeightPrior(RandomFourier(RBF(0.7), 6, seed=2), variance=0.9, mean=0.2)
 
 
 def conditioned(prior, seen):
-    from decond.regression import condition, estimate, log_evidence, log_evidence_and_gradient
+    from decond.gp import condition, estimate, log_evidence, log_evidence_and_gradient
 
     belief = {"function": function_prior, "weight": weight_prior}[prior]()
     observation, z = observations()[seen]
@@ -519,7 +519,7 @@ case(sparse, name="sparse learned", how="learned")
 @case
 def sparse_evidence():
     from decond.kernels import RBF
-    from decond.scale import SparseModel, Table
+    from decond.streaming import SparseModel, Table
 
     model = SparseModel(1.5 * RBF([0.7, 0.9]), rows(52, 9, 2), noise=0.2)
     evidence, gradient = model.log_evidence_and_gradient(Table(*large_table()))

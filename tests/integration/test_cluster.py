@@ -18,7 +18,7 @@ from expected import refused
 
 from decond import SparseGP, kernels
 from decond.errors import ArgumentTypeError
-from decond.scale import (
+from decond.streaming import (
     Batches,
     Chunking,
     ClusterError,
@@ -36,7 +36,7 @@ from decond.scale import (
     as_cluster_source,
     survey,
 )
-from decond.scale.cluster import cluster_of, connect
+from decond.streaming.cluster import cluster_of, connect
 
 ROWS = 6000
 LOW = Chunking(height=256, smallest=1)

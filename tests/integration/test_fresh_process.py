@@ -37,7 +37,7 @@ print(sorted(heavy & set(sys.modules)))
 
 import numpy as np
 from decond import ConditionalMeanOperator, DeconditionalMeanOperator, KernelBayesRule, kernels
-from decond.regression import FunctionPrior, TaskTransformed, condition
+from decond.gp import FunctionPrior, TaskTransformed, condition
 rng = np.random.default_rng(0)
 k, ell = kernels.RBF(0.7), kernels.Matern52(0.9)
 for n in range(20, 25):
@@ -76,7 +76,7 @@ import jax
 for flag in (False, True):
     jax.config.update("jax_enable_x64", flag)
     import decond
-    from decond.regression import Direct, FunctionPrior, log_evidence_and_gradient
+    from decond.gp import Direct, FunctionPrior, log_evidence_and_gradient
     prior = FunctionPrior(decond.kernels.RBF())
     value, gradient = log_evidence_and_gradient(prior, Direct([0.0, 0.5]), [1.0, 2.0])
     assert jax.config.jax_enable_x64 is flag

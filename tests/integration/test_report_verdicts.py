@@ -14,9 +14,8 @@ from decond import AggregateGP, DirectGP, SparseGP, TaskTransformedGP, lfi
 from decond.cli.jobs import Job, Request
 from decond.cli.summary import summarize
 from decond.errors import DataWarning
+from decond.gp import Direct, FitResult, FunctionPrior, Model
 from decond.kernels import RBF, Columns, Linear
-from decond.learning import FitResult, Model
-from decond.regression import Direct, FunctionPrior
 from decond.reports import fit_report, inference_report
 from decond.reports.checks import LEFT_OUT, State, _bars, fit_checks, verdict
 from decond.reports.edges import edges

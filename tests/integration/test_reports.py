@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from decond import AggregateGP, DirectGP, EcologicalGP, SparseGP, TaskTransformedGP, lfi
 from decond.cli import app
 from decond.estimators.fit_check import FitCheck
+from decond.gp import BoundWarning
 from decond.io import load, save
-from decond.learning import BoundWarning
 from decond.reports import fit_report, inference_report
 from decond.reports.baselines import naive_baselines
 from decond.reports.checks import State

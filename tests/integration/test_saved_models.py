@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from decond import estimators, features, kernels
 from decond.errors import ArgumentTypeError
+from decond.gp import FitResult
 from decond.io import load, save
-from decond.learning import FitResult
 from decond.problems import latent_function
 
 PROBLEM = latent_function(30, 40)

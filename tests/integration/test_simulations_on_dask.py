@@ -26,7 +26,7 @@ from decond.lfi.inference import infer
 from decond.lfi.prior import Prior
 from decond.lfi.simulate import simulate
 from decond.lfi.store import SimulationStore
-from decond.scale import cluster as workers
+from decond.streaming import cluster as workers
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from decond import kernels
-from decond.linalg import JitterWarning
-from decond.regression import (
+from decond.gp import (
     Aggregated,
     Direct,
     FunctionPrior,
@@ -20,6 +19,7 @@ from decond.regression import (
     log_evidence,
     log_evidence_and_gradient,
 )
+from decond.linalg import JitterWarning
 
 EPS = np.finfo(float).eps
 PATHS = ("prior.kernel.lengthscale", "observation.kernel_y.lengthscale", "observation.noise")

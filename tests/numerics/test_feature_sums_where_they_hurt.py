@@ -7,8 +7,8 @@ from expected import warned
 
 from decond import features, kernels
 from decond.linalg import JitterWarning
-from decond.scale import FeatureModel, Table, Tables
-from decond.scale.feature_sums import transform_of
+from decond.streaming import FeatureModel, Table, Tables
+from decond.streaming.feature_sums import transform_of
 
 EPS = np.finfo(float).eps
 GAMMA2, BETA2 = 0.7, 1.9

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from decond import kernels
+from decond.gp import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
 from decond.linalg import JitterWarning
-from decond.regression import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.scale import SparseModel, Table, evidence, head
+from decond.streaming import SparseModel, Table, evidence, head
 
 EPS = np.finfo(float).eps
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from decond import ConditionalMeanOperator, features
-from decond.regression import Direct, FunctionPrior, TaskTransformed, WeightPrior, condition, estimate, log_evidence
+from decond.gp import Direct, FunctionPrior, TaskTransformed, WeightPrior, condition, estimate, log_evidence
 
 LAMBDA, SIGMA, BETA = 0.02, 0.4, 1.5
 

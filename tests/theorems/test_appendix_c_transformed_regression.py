@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from decond import features
-from decond.regression import FunctionPrior, Transformed, WeightPrior, condition, estimate, log_evidence
+from decond.gp import FunctionPrior, Transformed, WeightPrior, condition, estimate, log_evidence
 
 GAMMA = 0.7
 PHI = features.Polynomial(2)

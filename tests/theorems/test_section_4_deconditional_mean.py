@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from decond import DeconditionalMeanOperator, features, kernels
-from decond.regression import FunctionPrior, TaskTransformed, WeightPrior, condition, estimate
+from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition, estimate
 
 LAMBDA, EPSILON = 0.02, 0.03
 SMALL = 1e-8  # a limit to about five digits: the bias is of order 1e-8 over the smallest eigenvalue of C_XX

@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from decond import ConditionalMeanOperator, DeconditionalMeanOperator, features, kernels
-from decond.regression import FunctionPrior, TaskTransformed, WeightPrior, estimate
+from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, estimate
 
 LAMBDA, EPSILON = 0.02, 0.03
 

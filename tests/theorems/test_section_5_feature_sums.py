@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from decond import features, kernels
-from decond.scale import FeatureModel, Sums, Table, Tables
+from decond.streaming import FeatureModel, Sums, Table, Tables
 
 SIGMA, BETA, GAMMA = 0.4, 1.5, 0.7
 

@@ -9,7 +9,7 @@ import oracles
 import pytest
 
 from decond import features
-from decond.regression import (
+from decond.gp import (
     Direct,
     FunctionPrior,
     TaskTransformed,

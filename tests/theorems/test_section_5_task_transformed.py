@@ -7,7 +7,7 @@ import oracles
 import pytest
 
 from decond import DeconditionalMeanOperator, features
-from decond.regression import (
+from decond.gp import (
     Direct,
     FunctionPrior,
     TaskTransformed,

@@ -5,8 +5,7 @@ import oracles
 import pytest
 
 from decond import ConditionalMeanOperator, features
-from decond.learning import conditional_model
-from decond.regression import FunctionPrior, TaskTransformed, Transformed, condition, log_evidence
+from decond.gp import FunctionPrior, TaskTransformed, Transformed, condition, conditional_model, log_evidence
 
 LAMBDA = 0.02
 

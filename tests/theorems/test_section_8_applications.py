@@ -6,14 +6,14 @@ import oracles
 import pytest
 
 from decond import ConditionalMeanOperator, DeconditionalMeanOperator, kernels, problems
-from decond.regression import (
+from decond.gp import (
     FunctionPrior,
     TaskTransformed,
     condition,
     log_evidence,
     log_evidence_and_gradient,
 )
-from decond.regression.baselines import cascade, impute
+from decond.gp.baselines import cascade, impute
 
 LAMBDA, DELTA = 0.02, 0.03
 LEARNED = (1.03741465, 0.35222978, 0.40144024)

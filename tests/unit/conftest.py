@@ -6,8 +6,8 @@ from stub_models import Stub, stub
 
 from decond import kernels
 from decond.estimators import task_transformed
+from decond.gp import SamplerSettings
 from decond.io import registry, save
-from decond.learning import SamplerSettings
 
 
 @pytest.fixture(scope="module")

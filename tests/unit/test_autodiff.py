@@ -6,7 +6,7 @@ import pytest
 
 from decond import autodiff, kernels
 from decond.autodiff import distances, pullbacks, tiles
-from decond.regression import FunctionPrior, TaskTransformed, log_evidence_and_gradient
+from decond.gp import FunctionPrior, TaskTransformed, log_evidence_and_gradient
 
 RNG = np.random.default_rng(0)
 

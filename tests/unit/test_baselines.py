@@ -10,7 +10,7 @@ from decond.estimators import CascadeGP, DirectGP, EcologicalGP, ImputeGP, TaskT
 from decond.estimators.mediation import Mediation
 from decond.problems import latent_function
 
-pytestmark = pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # some tables here are tiny
+pytestmark = pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")  # some tables here are tiny
 
 PROBLEM = latent_function()
 TABLES = (PROBLEM.x, PROBLEM.y, PROBLEM.y_task, PROBLEM.z_task)

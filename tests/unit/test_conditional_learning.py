@@ -9,7 +9,7 @@ import pytest
 from expected import refused
 
 from decond import ConditionalMeanOperator, features, kernels
-from decond.learning import BoundWarning, ConditionalGrid, conditional_model, learn_conditional
+from decond.gp import BoundWarning, ConditionalGrid, conditional_model, learn_conditional
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "conditional.py"
 OBJECTIVES = ["evidence", "leave-one-out"]

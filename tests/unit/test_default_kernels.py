@@ -5,8 +5,7 @@ import pytest
 
 from decond import TaskTransformedGP, kernels
 from decond.estimators.defaults import SMOOTHNESS, TREND, in_data_units, smooth_kernel, with_trend
-from decond.learning import LogNormal, Model, select
-from decond.regression import Direct, FunctionPrior
+from decond.gp import Direct, FunctionPrior, LogNormal, Model, select
 
 NUMBERS = np.array([[0.0, 5.0], [1.0, 3.0], [2.0, 9.0]])
 MIXED = np.array([[0.0, "a"], [1.0, "b"], [2.0, "a"]], dtype=object)

@@ -19,11 +19,10 @@ from decond.estimators import (
     TaskTransformedRidge,
     TransformedGP,
 )
-from decond.learning import Model, NoSignalWarning, maximize_evidence, select
+from decond.gp import Aggregated, FunctionPrior, Model, NoSignalWarning, TaskTransformed, maximize_evidence, select
 from decond.problems import latent_function
-from decond.regression import Aggregated, FunctionPrior, TaskTransformed
 
-pytestmark = pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # some tables here are tiny
+pytestmark = pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")  # some tables here are tiny
 
 PROBLEM = latent_function()
 TOY = (PROBLEM.x, PROBLEM.y, PROBLEM.y_task, PROBLEM.z_task)

@@ -16,7 +16,7 @@ from decond.estimators import (
     TransformedGP,
     task_transformed,
 )
-from decond.learning import SamplerSettings
+from decond.gp import SamplerSettings
 
 RNG = np.random.default_rng(0)
 Y, Y_TASK = RNG.uniform(-4, 4, 80), RNG.uniform(-4, 4, 60)

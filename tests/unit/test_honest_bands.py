@@ -10,10 +10,9 @@ from decond import kernels
 from decond.estimators import TaskTransformedGP
 from decond.estimators.mediation import RIDGES, SMOOTHNESSES, Mediation, descriptions
 from decond.features import Identity, Polynomial
-from decond.learning import ConditionalGrid
-from decond.learning.conditional import leave_one_out_losses
-from decond.regression import (
+from decond.gp import (
     Aggregated,
+    ConditionalGrid,
     Direct,
     FunctionPrior,
     MixturePosterior,
@@ -21,7 +20,8 @@ from decond.regression import (
     WeightPrior,
     condition,
 )
-from decond.regression import mixture as mixture_module
+from decond.gp import mixture as mixture_module
+from decond.gp.conditional import leave_one_out_losses
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((11, 2))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from decond.conditional import ShiftedResiduals
 from decond.estimators.input_density import DensitySettings, InputDensity
-from decond.residuals import ShiftedResiduals
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from stub_models import Stub, rewrite, stub
 
 from decond import __version__, features, kernels
 from decond.errors import ArgumentTypeError
+from decond.gp import FunctionPrior
 from decond.io import ModelFileError, VersionWarning, load, registry, save
 from decond.io.tree import Decoder, Encoder
 from decond.parameters import Parametrized, parameter, same
-from decond.regression import FunctionPrior
 
 pytestmark = pytest.mark.usefixtures("stub_is_known")
 

@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import norm, qmc
 
 from decond import kernels
-from decond.learning import (
+from decond.gp import (
+    Direct,
     FitResult,
+    FunctionPrior,
     LaplaceSettings,
     LogNormal,
     Model,
@@ -16,7 +18,6 @@ from decond.learning import (
 )
 from decond.linalg import NotPositiveDefiniteError
 from decond.parameters import positive
-from decond.regression import Direct, FunctionPrior
 
 # ---- one mode ------------------------------------------------------------------------------------------------
 

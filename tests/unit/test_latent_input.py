@@ -9,9 +9,9 @@ from oracle_kernels import rbf
 from oracles import leave_one_out, log_normal
 
 from decond import kernels
-from decond.regression import Direct, FunctionPrior, LatentInput, condition, log_evidence
-from decond.regression.latent_input import GibbsState, PooledTargets
-from decond.regression.latent_input import leave_one_out as leave_one_out_of_draws
+from decond.gp import Direct, FunctionPrior, LatentInput, condition, log_evidence
+from decond.gp.latent_input import GibbsState, PooledTargets
+from decond.gp.latent_input import leave_one_out as leave_one_out_of_draws
 
 X = np.array([[0.0], [0.8], [2.0], [3.1]])
 WEIGHTS = np.array(

@@ -6,8 +6,7 @@ from oracle_kernels import rbf
 from oracles import log_normal
 
 from decond import kernels
-from decond.learning import LogNormal, Model, SamplerSettings, sample_latent_inputs, select
-from decond.regression import FunctionPrior, LatentInput
+from decond.gp import FunctionPrior, LatentInput, LogNormal, Model, SamplerSettings, sample_latent_inputs, select
 
 X = np.linspace(0, 6, 12)[:, None]
 Z = np.sin(X[:, 0]) + 0.3 * np.random.default_rng(0).standard_normal(12)

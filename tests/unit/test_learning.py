@@ -8,25 +8,23 @@ from expected import refused, warned
 from scipy import stats
 
 from decond import kernels, problems
-from decond.learning import (
+from decond.gp import (
+    Aggregated,
     BoundWarning,
+    Direct,
+    FunctionPrior,
     LogNormal,
     Model,
     NoSignalWarning,
+    TaskTransformed,
+    log_evidence,
+    log_evidence_and_gradient,
     maximize_evidence,
     select,
     warn_if_constant,
 )
-from decond.learning.fit import Objective
+from decond.gp.fit import Objective
 from decond.linalg import NotPositiveDefiniteError
-from decond.regression import (
-    Aggregated,
-    Direct,
-    FunctionPrior,
-    TaskTransformed,
-    log_evidence,
-    log_evidence_and_gradient,
-)
 
 PROBLEM = problems.latent_function()
 HYPERPARAMETERS = ("prior.kernel.lengthscale", "observation.kernel_y.lengthscale", "observation.noise")

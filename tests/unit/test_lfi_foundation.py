@@ -8,6 +8,7 @@ import pytest
 from expected import refused, warned
 from scipy import stats
 
+from decond.conditional.ridge import KernelFits
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi import SMCABC, Method, Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.exceptions import (
@@ -24,7 +25,6 @@ from decond.lfi.prior_file import read_prior
 from decond.lfi.simulate import simulate
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
-from decond.residuals.ridge import KernelFits
 
 MARGINALS = {
     "half line": stats.gamma(2.0, scale=3.0),

@@ -44,7 +44,7 @@ import threading
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from decond.scale import Table
+from decond.streaming import Table
 from decond.threads import one_blas_thread
 
 

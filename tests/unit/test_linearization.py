@@ -6,9 +6,9 @@ import pickle
 import numpy as np
 import pytest
 
+from decond.gp import TaskTransformed
+from decond.gp.linearization import FixedLinearization
 from decond.kernels import RBF
-from decond.regression import TaskTransformed
-from decond.regression.linearization import FixedLinearization
 
 M = np.array([[0.5, 0.0], [0.5, 1.0]])
 LINEARIZATIONS = {

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from decond import kernels, memory
+from decond.gp import FunctionPrior, TaskTransformed, log_evidence_and_gradient
 from decond.memory import new_copy, new_matrix, reused_memory
-from decond.regression import FunctionPrior, TaskTransformed, log_evidence_and_gradient
 
 SIDE = 800
 """Matrices of this side are large enough to be kept."""

@@ -24,14 +24,14 @@ from decond import (
     SparseGP,
     TaskTransformedGP,
     features,
+    gp,
     kernels,
-    learning,
     lfi,
     linalg,
     load,
     save,
 )
-from decond.regression import (
+from decond.gp import (
     Aggregated,
     Direct,
     FunctionPrior,
@@ -178,7 +178,7 @@ CASES = {
     ),
     "a check of a loaded model": check_of_a_loaded_model,
     "number of inducing points": lambda: SparseGP(n_inducing=0).fit(ROWS[:, None], ROWS),
-    "no better than a constant": lambda: learning.warn_if_constant(-3.0, np.arange(3.0)),
+    "no better than a constant": lambda: gp.warn_if_constant(-3.0, np.arange(3.0)),
     "a saved kernel of one's own": lambda: save(AggregateGP(kernel="rbf"), "model.decond"),
     # files
     "a model file that is not there": lambda: load("model.decond"),

@@ -6,8 +6,17 @@ from oracles import leave_one_out
 from scipy.stats import norm
 
 from decond import kernels
-from decond.learning import Candidate, HyperparameterSample, Model, ModelAverage, stacking_weights
-from decond.regression import Direct, FunctionPrior, MixturePosterior, condition
+from decond.gp import (
+    Candidate,
+    Direct,
+    FunctionPrior,
+    HyperparameterSample,
+    MixturePosterior,
+    Model,
+    ModelAverage,
+    condition,
+    stacking_weights,
+)
 
 RNG = np.random.default_rng(0)
 X = np.linspace(0, 6, 15)[:, None]

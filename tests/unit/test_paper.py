@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from decond.cli import app
+from decond.gp import log_evidence_and_gradient
 from decond.paper import FIGURES, figure4
 from decond.paper.comparison import Row, compare, tabulated, write_comparison
-from decond.regression import log_evidence_and_gradient
 
 REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; tests/unit/test_figure5.py has its parts
 

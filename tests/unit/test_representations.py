@@ -17,7 +17,7 @@ from decond.embeddings import (
     KernelBayesRule,
     MeanEmbedding,
 )
-from decond.learning import FitResult
+from decond.gp import FitResult
 from decond.lfi import Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.diagnostics import Calibration, Report, Sufficiency, posterior_predictive_check
 from decond.parameters import Parametrized, parameter

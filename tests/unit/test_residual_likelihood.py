@@ -7,6 +7,9 @@ import pytest
 from expected import refused, warned
 from scipy import stats
 
+from decond.conditional.density import ResidualDensity
+from decond.conditional.mean import MeanRegression, SparseLinear
+from decond.conditional.ridge import LINEAR, KernelFits
 from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
     DiscreteSummaryWarning,
@@ -22,9 +25,6 @@ from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, closeness,
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.lfi.validity import EventProbability
-from decond.residuals.density import ResidualDensity
-from decond.residuals.mean import MeanRegression, SparseLinear
-from decond.residuals.ridge import LINEAR, KernelFits
 
 
 def refitted_without(fit, phi, x, weights, row):

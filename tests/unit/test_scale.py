@@ -13,9 +13,8 @@ from threadpoolctl import ThreadpoolController
 
 from decond import kernels
 from decond.errors import ArgumentTypeError
-from decond.learning import maximize_evidence, select
-from decond.regression import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.scale import Batches, Chunking, SparseModel, SparsePosterior, Statistics, Table, evidence, parallel
+from decond.gp import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient, maximize_evidence, select
+from decond.streaming import Batches, Chunking, SparseModel, SparsePosterior, Statistics, Table, evidence, parallel
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -216,7 +215,7 @@ def test_single_precision_is_taken_as_it_is():
 
 
 def test_predictions_in_blocks(monkeypatch):
-    from decond.regression import posterior as module
+    from decond.gp import posterior as module
 
     u, x, z = problem(6, 40)
     model = SparseModel(KERNELS["matern"], u, noise=0.2)
@@ -315,7 +314,7 @@ def test_an_error_in_a_block_is_the_caller_s():
 FORK = """
 import os
 from threadpoolctl import ThreadpoolController
-from decond.scale import parallel
+from decond.streaming import parallel
 with ThreadpoolController().limit(limits=2, user_api="blas"):
     assert list(parallel.in_order(str, [1, 2, 3])) == ["1", "2", "3"]
     child = os.fork()

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from decond import kernels
 from decond.errors import ArgumentTypeError
-from decond.scale import (
+from decond.streaming import (
     Batches,
     ChangedFileError,
     DamagedFileError,

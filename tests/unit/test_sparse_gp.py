@@ -20,10 +20,9 @@ from decond import kernels
 from decond.autodiff import pullbacks
 from decond.errors import ArgumentTypeError
 from decond.estimators.sparse import SparseGP
-from decond.learning import NoSignalWarning
+from decond.gp import FunctionPrior, NoSignalWarning, TaskTransformed, condition
 from decond.parameters import leaves, same
-from decond.regression import FunctionPrior, TaskTransformed, condition
-from decond.scale import SparseModel, Table, starting_points
+from decond.streaming import SparseModel, Table, starting_points
 
 QUERY = np.array([[0.5, -1.0], [1.5, 0.0], [2.0, 1.0]])
 
@@ -260,7 +259,7 @@ def test_a_fit_that_is_no_better_than_a_constant_warns():
         SparseGP(n_inducing=5, sample_size=100).fit(x, np.column_stack([shuffled, 1e3 * shuffled]))
 
 
-@pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")
 @pytest.mark.parametrize("value", [0.0, 0.1, 0.5])
 def test_targets_that_are_all_equal_need_no_signal(value):
     x, *_ = waves(m=50)
@@ -376,8 +375,8 @@ def test_a_state_is_plain_and_predicts_to_the_last_bit():
         other.partial_fit(x, z if other.posterior_.statistics.targets == 1 else np.column_stack([z, z]))
 
 
-@pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning")  # some of its tables have no noise
-@pytest.mark.filterwarnings("ignore::decond.learning.NoSignalWarning")  # and some have nothing else
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")  # some of its tables have no noise
+@pytest.mark.filterwarnings("ignore::decond.gp.NoSignalWarning")  # and some have nothing else
 def test_scikit_learns_own_checks():
     """With few points and steps: the checks are of conventions, and make a hundred fits."""
     results = check_estimator(SparseGP(n_inducing=8, max_iterations=5), on_skip=None)
@@ -408,7 +407,7 @@ def test_settings_are_checked():
         SparseGP(inducing=x[:2]).partial_fit(x, z).predict(QUERY, return_std=True, return_cov=True)
 
 
-@pytest.mark.filterwarnings("ignore::decond.learning.BoundWarning", "ignore::decond.learning.NoSignalWarning")
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning", "ignore::decond.gp.NoSignalWarning")
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_few_rows_have_an_answer(rows):
     x, z = table(rows)

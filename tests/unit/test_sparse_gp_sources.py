@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from decond import SparseGP, load, save
 from decond.errors import ArgumentTypeError
-from decond.scale import Batches, Chunking, ParquetTable, Table, sources, survey
+from decond.streaming import Batches, Chunking, ParquetTable, Table, sources, survey
 
 
 def problem(rows=900, columns=2, targets=None):

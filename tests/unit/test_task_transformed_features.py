@@ -14,10 +14,10 @@ from decond import load, save
 from decond.errors import ArgumentTypeError
 from decond.estimators import TaskTransformedFeatures, TaskTransformedGP
 from decond.features import Identity, Nystrom, Polynomial, RandomFourier
+from decond.gp import BoundWarning
 from decond.kernels import RBF, Linear, Matern32
-from decond.learning import BoundWarning
 from decond.problems import LatentFunctionProblem, latent_function
-from decond.scale import Batches, Chunking, FeatureModel, ParquetTable, Source, Table, Tables
+from decond.streaming import Batches, Chunking, FeatureModel, ParquetTable, Source, Table, Tables
 
 QUERY = np.linspace(-4.0, 4.0, 9)[:, None]
 MAPS = (RandomFourier(RBF(1.0), 40), RandomFourier(RBF(0.5), 40, seed=1))

@@ -20,8 +20,7 @@ from decond import (
     kernels,
 )
 from decond.errors import ArgumentTypeError, DataWarning
-from decond.linalg import JitterWarning
-from decond.regression import (
+from decond.gp import (
     Aggregated,
     Direct,
     FunctionPrior,
@@ -31,6 +30,7 @@ from decond.regression import (
     log_evidence,
     log_evidence_and_gradient,
 )
+from decond.linalg import JitterWarning
 
 RBF, CATEGORICAL = kernels.RBF(), kernels.Categorical()
 

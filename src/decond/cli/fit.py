@@ -252,7 +252,7 @@ def _check_files(output: Path, report: Path | None, read: Sequence[Path]) -> Fil
 
 def _fit(job: Job, client: Any) -> list[str]:
     """Fit, with a bar on a terminal, and return what was warned of (the summary speaks of bounds in words)."""
-    from decond.learning import BoundWarning
+    from decond.gp import BoundWarning
 
     with warnings.catch_warnings(record=True) as caught, learning_bar(f"fitting {job.words}") as report:
         warnings.simplefilter("always", UserWarning)

@@ -140,8 +140,8 @@ class Job:
             return self
         import pandas as pd
 
-        from decond.scale import survey
-        from decond.scale.cluster import as_cluster_source
+        from decond.streaming import survey
+        from decond.streaming.cluster import as_cluster_source
 
         table = self.data["X"]
         sample = survey(table if client is None else as_cluster_source(table, client=client), 0, SHOWN).sample
@@ -190,7 +190,7 @@ def workers_for(request: Request) -> Iterator[Any]:
     if request.workers is None and request.cluster is None:
         yield None
         return
-    from decond.scale.cluster import ClusterError, cluster_of, connect
+    from decond.streaming.cluster import ClusterError, cluster_of, connect
 
     try:
         with connect(request.cluster) if request.cluster is not None else cluster_of(request.workers or 1) as client:
@@ -448,7 +448,7 @@ def _sparse(request: Request, table: Table) -> Job:
 
 def _sparse_on_disk(request: Request) -> Job:
     from decond.estimators import SparseGP
-    from decond.scale import ParquetTable
+    from decond.streaming import ParquetTable
 
     request = _called_as_on_disk(request)
     table = ParquetTable(request.tables, request.x, request.z)
@@ -468,7 +468,7 @@ def _called_as_on_disk(request: Request) -> Request:
     import pyarrow
     from pyarrow import parquet
 
-    from decond.scale.parquet import parquet_files
+    from decond.streaming.parquet import parquet_files
 
     names: dict[str, str] = {}
     with contextlib.suppress(pyarrow.ArrowException, OSError, ValueError):  # what cannot be read is refused later

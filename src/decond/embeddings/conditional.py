@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_number, as_row, as_targets, as_weights, check_same_length, frozen
+from decond.conditional.smoother import Smoother
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
@@ -12,7 +13,6 @@ from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import LowRankPlusNoise, gaussian_log_density, pivoted_cholesky
 from decond.notebook import card, definitions
-from decond.smoother import Smoother
 
 __all__ = ["ConditionalMeanOperator"]
 

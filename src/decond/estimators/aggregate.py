@@ -10,7 +10,7 @@ from decond.errors import ArgumentError
 from decond.estimators.base import PosteriorRegressor, fitted_quietly
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.sampled_groups import unlisted_rows
-from decond.regression import Aggregated, Transformed
+from decond.gp import Aggregated, Transformed
 
 __all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
 

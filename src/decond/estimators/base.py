@@ -15,12 +15,14 @@ from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, given_
 from decond.estimators.fit_check import FitCheck, compare_settings
 from decond.estimators.showing import Shown
 from decond.features.base import as_kernel
-from decond.learning import (
+from decond.gp import (
     Candidate,
     FitResult,
+    FunctionPrior,
     HyperparameterSample,
     Model,
     ModelAverage,
+    Observation,
     maximize_evidence,
     sample_hyperparameters,
     select,
@@ -28,7 +30,6 @@ from decond.learning import (
 )
 from decond.messages import warn
 from decond.parameters import leaves
-from decond.regression import FunctionPrior, Observation
 
 __all__ = ["AnsweringRegressor", "IndirectRegressor", "PosteriorRegressor"]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.gp import LogNormal
 from decond.kernels import RBF, Categorical, Linear, Matern32
 from decond.kernels.base import Kernel
-from decond.learning import LogNormal
 from decond.parameters import leaves
 
 __all__ = [

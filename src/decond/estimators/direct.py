@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.estimators.base import PosteriorRegressor
-from decond.regression import Direct
+from decond.gp import Direct
 
 __all__ = ["DirectGP"]
 

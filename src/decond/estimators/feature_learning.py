@@ -10,10 +10,10 @@ import numpy as np
 from decond.errors import ArgumentError
 from decond.estimators.defaults import AMPLITUDE_SPREAD, NOISE_START, NOISES, VARIANCES, smooth_kernel
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
+from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.kernels import Scaled
 from decond.kernels.base import Kernel
-from decond.learning import FitResult, LogNormal, Variable, maximize_evidence, select
-from decond.scale import FeatureModel, FeatureReading, Source, Sums, Survey, Tables, deviation, survey
+from decond.streaming import FeatureModel, FeatureReading, Source, Sums, Survey, Tables, deviation, survey
 
 __all__ = ["FeatureLearner", "Seen", "Side", "joined"]
 

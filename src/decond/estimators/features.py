@@ -11,9 +11,9 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.base import MEANS, AnsweringRegressor
 from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
 from decond.estimators.linked import linked_mediators, mediator_of_numbers
-from decond.learning import FitResult
-from decond.scale import FeaturePosterior, FeatureReading, Source, Table, Tables, deviation
-from decond.scale.cluster import as_cluster_source
+from decond.gp import FitResult
+from decond.streaming import FeaturePosterior, FeatureReading, Source, Table, Tables, deviation
+from decond.streaming.cluster import as_cluster_source
 
 __all__ = ["TaskTransformedFeatures"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
+from decond.conditional import ShiftedResiduals
 from decond.estimators.defaults import moves, spread
-from decond.residuals import ShiftedResiduals
 
 __all__ = ["DensitySettings", "InputDensity"]
 

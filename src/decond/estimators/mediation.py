@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decond.conditional.smoother import Smoother
 from decond.estimators.defaults import label_columns, numeric_columns, spread
 from decond.estimators.input_density import InputDensity
+from decond.gp.conditional import ConditionalChoice, ConditionalGrid
 from decond.kernels import Categorical, Matern32
 from decond.kernels.base import Kernel
-from decond.learning.conditional import ConditionalChoice, ConditionalGrid
-from decond.smoother import Smoother
 
 __all__ = ["MOST_PAIRS", "Mediation", "Transformation", "density_transformation", "descriptions"]
 

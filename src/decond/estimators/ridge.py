@@ -9,8 +9,8 @@ from decond.estimators.base import IndirectRegressor
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.linked import linked_mediators
 from decond.features.base import FeatureMap, as_kernel
+from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition
 from decond.kernels.base import Kernel
-from decond.regression import FunctionPrior, TaskTransformed, WeightPrior, condition
 
 __all__ = ["TaskTransformedRidge"]
 
@@ -19,7 +19,7 @@ class TaskTransformedRidge(IndirectRegressor):
     """The deconditional mean: task-transformed kernel ridge regression, or linear where a feature map is given.
 
     The mean of the targets is subtracted before and added to predictions, so that f is drawn to it and not to zero;
-    Definition 4.4 of the paper does not do that (`regression.estimate` is the definition as it stands).
+    Definition 4.4 of the paper does not do that (`gp.estimate` is the definition as it stands).
 
     Parameters:
         kernel_x, kernel_y: a kernel (kernel ridge) or a feature map such as ``features.Polynomial(2)`` (linear

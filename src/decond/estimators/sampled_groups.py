@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from decond.conditional.density import ResidualDensity
 from decond.estimators.defaults import moves
-from decond.residuals.density import ResidualDensity
 
 __all__ = ["UnlistedRows", "unlisted_rows"]
 

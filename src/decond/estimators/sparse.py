@@ -13,9 +13,9 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
 from decond.estimators.defaults import NOISE_START, KernelChoice, in_data_units, smooth_kernel
 from decond.features.base import as_kernel
-from decond.learning import FitResult
-from decond.learning.fit import constant_log_evidence, warn_if_no_better
-from decond.scale import (
+from decond.gp import FitResult
+from decond.gp.fit import constant_log_evidence, warn_if_no_better
+from decond.streaming import (
     Reading,
     Search,
     Source,
@@ -27,7 +27,7 @@ from decond.scale import (
     starting_points,
     survey,
 )
-from decond.scale.cluster import as_cluster_source
+from decond.streaming.cluster import as_cluster_source
 
 __all__ = ["SparseGP"]
 
@@ -54,7 +54,7 @@ class SparseGP(AnsweringRegressor):
         prediction: "targets" predicts g(x) = E[f | x], of which targets are noisy values; "latent" predicts the f
             behind it, which is the paper's predictive mean.
         optimize: whether to learn anything; if not, everything is used as given. A fit that explains the targets no
-            better than a constant warns (`learning.NoSignalWarning`).
+            better than a constant warns (`gp.NoSignalWarning`).
         learn_inducing: whether the inducing points are learned.
         learn_hyperparameters: whether kernel and noise are.
         n_restarts: how many more starts to try, from other inducing points and from hyperparameters around the scales

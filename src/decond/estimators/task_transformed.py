@@ -32,9 +32,20 @@ from decond.estimators.groups import SharedGroups, shared_groups
 from decond.estimators.input_density import InputDensity
 from decond.estimators.linked import linked_mediators
 from decond.estimators.mediation import Mediation, Transformation, density_transformation, descriptions
-from decond.learning import FitResult, LogNormal, Model, SamplerSettings, sample_latent_inputs, select
+from decond.gp import (
+    Aggregated,
+    FitResult,
+    FunctionPrior,
+    LatentInput,
+    LogNormal,
+    Model,
+    SamplerSettings,
+    TaskTransformed,
+    Transformed,
+    sample_latent_inputs,
+    select,
+)
 from decond.parameters import leaves
-from decond.regression import Aggregated, FunctionPrior, LatentInput, TaskTransformed, Transformed
 
 __all__ = ["TaskTransformedGP"]
 

@@ -8,7 +8,7 @@ from decond.checks import as_targets
 from decond.errors import ArgumentError
 from decond.estimators.base import PosteriorRegressor
 from decond.estimators.defaults import smooth_kernel
-from decond.regression import Transformed
+from decond.gp import Transformed
 
 __all__ = ["TransformedGP"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from decond import features, kernels, regression, scale
+from decond import features, gp, kernels, streaming
 from decond.parameters import Parametrized
 
 __all__ = ["estimators", "modules"]
@@ -23,7 +23,7 @@ def estimators() -> dict[str, Any]:
 def modules() -> dict[str, type]:
     """Return the kernels, feature maps, priors, observations and models of decond, by names such as "kernels.RBF"."""
     found: dict[str, type] = {}
-    for package in (kernels, features, regression, scale):
+    for package in (kernels, features, gp, streaming):
         prefix = package.__name__.rpartition(".")[2]
         found.update({f"{prefix}.{name}": cls for name, cls in _classes(package, Parametrized)})
     return found

@@ -14,7 +14,7 @@ from typing import Any
 from decond.lfi.exceptions import SimulationError, TransferError, WorkerError
 from decond.lfi.execution import Result, described
 from decond.lfi.work import CRASHED, Task, Work
-from decond.scale import cluster as workers
+from decond.streaming import cluster as workers
 
 __all__ = ["Cluster", "group_size"]
 

@@ -25,7 +25,7 @@ def results(
     backend, wanted = get_active_backend()
     try:
         if hasattr(backend, "client"):  # of joblib's backends, the one for Dask
-            from decond.lfi.cluster import Cluster  # not in workers of joblib: it brings decond.scale along
+            from decond.lfi.cluster import Cluster  # not in workers of joblib: it brings decond.streaming along
 
             cluster = Cluster(backend, work, wanted if n_jobs is None else n_jobs)
             with contextlib.closing(cluster.results(tasks)) as arriving:

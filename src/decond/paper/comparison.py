@@ -35,8 +35,8 @@ EARLIER = {
 """Simulations behind the published bars that were taken over from earlier papers."""
 
 NOTES = {
-    "figure1": ["A drawing of how models are related, without numbers. The models are in decond.regression."],
-    "figure2": ["A drawing of the task-transformed model, without numbers. It is decond.regression.TaskTransformed."],
+    "figure1": ["A drawing of how models are related, without numbers. The models are in decond.gp."],
+    "figure2": ["A drawing of the task-transformed model, without numbers. It is decond.gp.TaskTransformed."],
     "figure3": [
         "The published figure has curves and no numbers. The reference was computed in plain NumPy from its data "
         "(the draws are known), without decond.",

@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond import kernels
-from decond.learning import Model, maximize_evidence, select
+from decond.gp import FunctionPrior, Model, TaskTransformed, condition, maximize_evidence, select
+from decond.gp.baselines import cascade, impute
 from decond.paper.output import write_figure
 from decond.plotting.style import plot_band, plot_line, plot_points
 from decond.problems import LatentFunctionProblem, latent_function
-from decond.regression import FunctionPrior, TaskTransformed, condition
-from decond.regression.baselines import cascade, impute
 
 __all__ = ["Answer", "recover", "write"]
 

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond import kernels
-from decond.learning import Model, maximize_evidence, select
+from decond.gp import FunctionPrior, Model, Posterior, TaskTransformed, condition, maximize_evidence, select
 from decond.paper.output import write_figure
 from decond.plotting.style import plot_band, plot_line, plot_points
 from decond.problems import LatentFunctionProblem
-from decond.regression import FunctionPrior, Posterior, TaskTransformed, condition
 
 __all__ = ["Panel", "panels", "sparse_toy", "write"]
 

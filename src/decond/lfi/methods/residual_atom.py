@@ -4,10 +4,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from decond.conditional.mean import GAIN
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood
 from decond.lfi.validity import EventProbability
-from decond.residuals.mean import GAIN
 
 __all__ = ["AtomLikelihood", "atom_at"]
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from decond.conditional.mean import GAIN
+from decond.conditional.ridge import KernelFits
 from decond.lfi.summaries import Standardizer
-from decond.residuals.mean import GAIN
-from decond.residuals.ridge import KernelFits
 
 __all__ = ["Columns"]
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from decond.conditional.ridge import KernelFits
+from decond.conditional.shifted import EXACT, ShiftedResiduals
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import DeterministicSimulatorWarning, DiscreteSummaryWarning, PosteriorWarning
 from decond.lfi.methods.residual_columns import Columns
-from decond.residuals.ridge import KernelFits
-from decond.residuals.shifted import EXACT, ShiftedResiduals
 
 __all__ = ["ShiftedLikelihood", "closeness", "likelihood_at"]
 

@@ -1,0 +1,6 @@
+"""p(x given y) learned from pairs: a kernel smoother, and the density of shifted residuals."""
+
+from decond.conditional.shifted import ShiftedResiduals
+from decond.conditional.smoother import Smoother
+
+__all__ = ["ShiftedResiduals", "Smoother"]

@@ -1,0 +1,405 @@
+"""Targets measured at latent inputs: z_j = f(x̃_j) + noise, where x̃_j is one of the rows of x, and not known which.
+
+The mean of such a target is the paper's E[f(X) | y_j], and the paper's model uses the mean alone. The whole
+distribution says more about f: p(z_j | y_j) = Σ_i w_ij N(z_j; f(x_i), σ²), with w_ij = p(x̃_j = x_i | y_j). It is not
+Gaussian in f. Given the *assignment* of targets to rows it is, and given f the assignments are independent: the
+posterior is sampled by Gibbs sampling. A variational bound stands for the log evidence, which is intractable.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp, rel_entr
+
+from decond.autodiff import symmetric_gram_pullback
+from decond.checks import as_rows, check_same_length, frozen
+from decond.errors import ArgumentError
+from decond.gp import linear_gaussian
+from decond.gp.linearization import FixedLinearization, Gradient, Linearization
+from decond.gp.mixture import MixturePosterior
+from decond.gp.observations import Observation, as_target_variance, with_known_variance
+from decond.gp.posterior import Posterior
+from decond.gp.priors import Prior, prior_mean
+from decond.linalg import add_to_diagonal, cholesky, gaussian_log_density, multiply, square_root
+from decond.parameters import parameter, positive
+
+__all__ = ["GibbsSettings", "GibbsState", "LatentInput", "LeftOut", "PooledTargets", "leave_one_out"]
+
+
+@dataclass(frozen=True)
+class GibbsSettings:
+    """Settings of the Gibbs sampler at given hyperparameters."""
+
+    warmup: int = 200
+    """Sweeps before the first draw."""
+    draws: int = 100
+    """Assignments that are kept."""
+    thinning: int = 5
+    """Sweeps from one draw to the next."""
+    tolerance: float = 1e-10
+    """Largest change of a responsibility at which the variational bound has converged."""
+    most_iterations: int = 5000
+    """Iterations of the variational bound at most."""
+
+
+class LatentInput(Observation):
+    """z_j = f(x̃_j) + noise, where x̃_j is row i of x with probability `weights`[i, j].
+
+    Parameters
+    ----------
+    x : array_like of shape (n, d)
+        The rows.
+    weights : array_like of shape (n, m)
+        Probabilities of the rows for each target; columns sum to one.
+    noise : float
+        σ, the standard deviation of the noise.
+    target_variance : array_like of shape (m,), optional
+        Known variance of each target, in addition to σ².
+    assignment : array_like of int of shape (m,), optional
+        The row at which each target was measured, where it is known. None integrates over it.
+
+    Examples
+    --------
+    >>> seen = LatentInput([0.0, 1.0], weights=[[0.5], [0.5]], noise=0.1)
+    >>> seen.linearize().transformation.ravel()  # its mean is a mean over both rows
+    array([0.5, 0.5])
+    """
+
+    weights: Any
+    noise: Any = parameter(default=0.1, constraint=positive)
+    target_variance: Any = None
+    assignment: Any = None
+
+    def __post_init__(self) -> None:
+        """Check that columns are probabilities and that the assignment names rows."""
+        super().__post_init__()
+        weights = as_rows(self.weights, "weights")
+        check_same_length(weights, "weights", len(self.x), "x")
+        if np.any(weights < 0.0) or not np.allclose(weights.sum(axis=0), 1.0, atol=1e-6):
+            raise ArgumentError(
+                "weights",
+                "weights has columns that are not probabilities; give one column for each target, with values from "
+                "0 to 1 that sum to one.",
+            )
+        object.__setattr__(self, "weights", frozen(weights))
+        object.__setattr__(self, "target_variance", as_target_variance(self))
+        if self.assignment is not None:
+            object.__setattr__(self, "assignment", frozen(self._checked_assignment()))
+
+    def _checked_assignment(self) -> np.ndarray:
+        assignment = np.asarray(self.assignment)
+        rows = assignment.astype(int)
+        if (
+            assignment.shape != (self.size,)
+            or np.any(rows != assignment)
+            or np.any((rows < 0) | (rows >= len(self.x)))
+        ):
+            raise ArgumentError(
+                "assignment",
+                f"assignment has shape {assignment.shape}; give the number of a row of x, from 0 to "
+                f"{len(self.x) - 1}, for each of the {self.size} targets.",
+            )
+        return rows
+
+    @property
+    def size(self) -> int:
+        """One value for each column."""
+        return self.weights.shape[1]
+
+    @property
+    def partner(self) -> str:
+        """Targets are paired with the columns of the weights."""
+        return "the columns of weights"
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The noise variance of each target."""
+        return np.broadcast_to(with_known_variance(self.noise**2, self.target_variance), (self.size,))
+
+    def linearize(self, *, use_features: bool = True) -> Linearization:
+        """Return the model of the means, z ≈ Wᵀ f(x) + noise; conditioning uses the whole distribution instead."""
+
+        def pull(bar: Any) -> Gradient:
+            return {"noise": 2.0 * self.noise * float(bar if np.ndim(bar) == 0 else np.trace(bar))}
+
+        return FixedLinearization(self.weights, with_known_variance(self.noise**2, self.target_variance), pull)
+
+    def posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str = "auto") -> Any:
+        """Return the posterior of f: a mixture over sampled assignments, or Gaussian if the assignment is given."""
+        targets = self._flat(z)
+        if self.assignment is not None:
+            columns = (self.assignment, np.arange(self.size))
+            indicator = sparse.csr_array((np.ones(self.size), columns), shape=(len(points), self.size))
+            linear = FixedLinearization(indicator, self.variance, _no_gradient)
+            return linear_gaussian.posterior(prior, points, linear, targets, "function")
+        settings = GibbsSettings()
+        bound = _Bound(self, prior, points, targets, settings)
+        state = GibbsState(self.weights, targets, np.random.default_rng(0))
+        gram = prior.covariance.gram(points, points)
+        root = square_root(gram)
+        state.draw_assignment(bound.mean, self.variance)
+        parts, likelihoods, predictions = [], [], []
+        for sweep in range(settings.warmup + settings.draws * settings.thinning):
+            pooled = PooledTargets.of(state.assignment, targets, self.variance)
+            f = pooled.draw(gram, root, float(prior_mean(prior, 1)[0]), state.rng)
+            state.draw_assignment(f, self.variance)
+            if sweep >= settings.warmup and sweep % settings.thinning == 0:
+                parts.append(PooledTargets.of(state.assignment, targets, self.variance).posterior(prior, points))
+                likelihoods.append(state.log_likelihood(f, self.variance))
+                predictions.append(state.predictive_moments(f, self.variance))
+        left_out = leave_one_out(np.array(likelihoods), predictions)
+        return LatentInputPosterior(parts, bound.value, left_out)
+
+    def log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str = "auto") -> float:
+        """Return the variational lower bound of log p(z), or log p(z | assignment) if the assignment is given."""
+        return _Bound(self, prior, points, self._flat(z), GibbsSettings()).value
+
+    def log_evidence_and_gradient(
+        self, prior: Prior, points: np.ndarray, z: np.ndarray, with_points: bool
+    ) -> tuple[float, Gradient]:
+        """Return the same with its gradient, which by the envelope theorem holds the variational posterior fixed."""
+        bound = _Bound(self, prior, points, self._flat(z), GibbsSettings())
+        return bound.value, bound.gradient(with_points)
+
+    def _flat(self, z: np.ndarray) -> np.ndarray:
+        if z[0].size > 1:
+            raise ArgumentError("z", "targets at latent inputs are one column; fit each target column by itself.")
+        return z.ravel()
+
+
+class PooledTargets(NamedTuple):
+    """Targets given their assignment: for each distinct row the mean of its targets and their joint precision."""
+
+    rows: np.ndarray
+    precision: np.ndarray
+    mean: np.ndarray
+    log_constant: float
+    """What log p(z | f, assignment) has beside log N(mean; f at the rows, 1/precision)."""
+
+    @classmethod
+    def of(cls, assignment: np.ndarray, z: np.ndarray, variance: np.ndarray) -> "PooledTargets":
+        """Return the pooled targets of an assignment."""
+        rows, index = np.unique(assignment, return_inverse=True)
+        precision = np.bincount(index, 1.0 / variance)
+        mean = np.bincount(index, z / variance) / precision
+        scatter = float(((z - mean[index]) ** 2 / variance).sum())
+        logs = float(np.log(precision / (2.0 * np.pi)).sum() + np.log(2.0 * np.pi * variance).sum())
+        return cls(rows, precision, mean, -0.5 * (logs + scatter))
+
+    def log_evidence(self, gram: np.ndarray, offset: float = 0.0) -> float:
+        """Return log p(z | assignment) from the Gram matrix at the distinct rows and a constant prior mean."""
+        covariance = gram.copy()
+        add_to_diagonal(covariance, 1.0 / self.precision)
+        factor = cholesky(covariance, "K + noise")
+        return gaussian_log_density(factor, (self.mean - offset)[:, None]) + self.log_constant
+
+    def posterior(self, prior: Prior, points: np.ndarray) -> Posterior:
+        """Return the Gaussian posterior of f given the assignment."""
+        identity = sparse.eye_array(len(self.rows), format="csr")
+        linear = FixedLinearization(identity, 1.0 / self.precision, _no_gradient, identity=True)
+        return linear_gaussian.posterior(prior, points[self.rows], linear, self.mean, "function")
+
+    def draw(self, gram: np.ndarray, root: np.ndarray, offset: float, rng: np.random.Generator) -> np.ndarray:
+        """Draw f at all rows of x by Matheron's rule, from K = root rootᵀ."""
+        prior = root @ rng.standard_normal(root.shape[1])
+        noise = rng.standard_normal(len(self.rows)) / np.sqrt(self.precision)
+        covariance = gram[np.ix_(self.rows, self.rows)]
+        add_to_diagonal(covariance, 1.0 / self.precision)
+        weights = cholesky(covariance, "K + noise").solve((self.mean - offset - prior[self.rows] - noise)[:, None])
+        return offset + prior + multiply(gram[:, self.rows], weights)[:, 0]
+
+
+class GibbsState:
+    """The assignment of targets to rows, and how it is drawn given f.
+
+    For each target only the rows that hold nearly all of its probability are looked at, the likeliest first.
+    """
+
+    def __init__(
+        self, weights: np.ndarray, z: np.ndarray, rng: np.random.Generator, negligible: float = 1e-4
+    ) -> None:
+        order = np.argsort(-weights, axis=0)
+        ordered = np.take_along_axis(weights, order, axis=0)
+        covered = np.cumsum(ordered, axis=0) >= 1.0 - negligible
+        most = 1 + int(np.argmax(covered.all(axis=1))) if covered.all(axis=1).any() else len(weights)
+        self._rows, self._weights = order[:most], ordered[:most]
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(self._weights)
+        self.z, self.rng = z, rng
+        self.assignment = self._rows[0]
+
+    def draw_assignment(self, f: np.ndarray, variance: np.ndarray) -> None:
+        """Draw the row of each target, with probability ∝ w_ij N(z_j; f_i, variance_j)."""
+        logs = self._joint(f, variance)
+        logs -= logs.max(axis=0)
+        cumulative = np.cumsum(np.exp(logs, out=logs), axis=0, out=logs)
+        drawn = (cumulative < self.rng.random(len(self.z)) * cumulative[-1]).sum(axis=0)
+        self.assignment = self._rows[drawn, np.arange(len(self.z))]
+
+    def log_likelihood(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return log p(z_j | f) of each target, summed over the rows where it may have been measured."""
+        logs = self._joint(f, variance)
+        top = logs.max(axis=0)
+        logs -= top
+        return np.log(np.exp(logs, out=logs).sum(axis=0)) + top - 0.5 * np.log(2.0 * np.pi * variance)
+
+    def predictive_moments(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return mean and second moment of a new target for each column, given f, (2, m)."""
+        values = f[self._rows]
+        total = self._weights.sum(axis=0)
+        mean = np.einsum("ij,ij->j", self._weights, values) / total
+        return np.array([mean, np.einsum("ij,ij,ij->j", self._weights, values, values) / total + variance])
+
+    def _joint(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        logs = f[self._rows]
+        logs -= self.z
+        logs *= logs
+        logs *= -0.5 / variance
+        logs += self._log_weights
+        return logs
+
+
+class LeftOut(NamedTuple):
+    """Every target predicted from the others: mean, variance and log density."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_density: np.ndarray
+
+    @classmethod
+    def mixture(cls, parts: Sequence["LeftOut"], weights: np.ndarray) -> "LeftOut":
+        """Return the predictions of a mixture of models, whose weights sum to one."""
+        mean = np.tensordot(weights, np.array([part.mean for part in parts]), 1)
+        second = np.tensordot(weights, np.array([part.variance + part.mean**2 for part in parts]), 1)
+        logs = logsumexp([part.log_density for part in parts], axis=0, b=weights[:, None])
+        return cls(mean, second - mean**2, logs)
+
+
+def leave_one_out(log_likelihoods: np.ndarray, predictions: Any) -> LeftOut:
+    """Return leave-one-out predictions of targets (m,) from posterior draws, by truncated importance sampling.
+
+    Draw s counts for target j as 1 / p(z_j | f_s), truncated at √S times the mean (Ionides 2008,
+    doi:10.1198/106186008X320456).
+
+    >>> found = leave_one_out(np.zeros((4, 2)), np.ones((4, 2, 2)))
+    >>> found.mean, found.log_density
+    (array([1., 1.]), array([0., 0.]))
+    """
+    ratios = np.exp(log_likelihoods.min(axis=0) - log_likelihoods)
+    ratios = np.minimum(ratios, np.sqrt(len(ratios)) * ratios.mean(axis=0))
+    ratios /= ratios.sum(axis=0)
+    mean, second = np.einsum("sj,skj->kj", ratios, np.asarray(predictions))
+    return LeftOut(mean, second - mean**2, logsumexp(log_likelihoods, axis=0, b=ratios))
+
+
+class LatentInputPosterior(MixturePosterior):
+    """The posterior of f given targets at latent inputs: a mixture over sampled assignments.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.gp import FunctionPrior, condition
+    >>> seen = LatentInput([0.0, 9.0], weights=[[0.9, 0.1], [0.1, 0.9]], noise=0.1)
+    >>> condition(FunctionPrior(RBF()), seen, [1.0, -1.0]).mean([[0.0], [9.0]]).round(1)
+    array([ 1., -1.])
+    """
+
+    def __init__(self, parts: list[Posterior], log_evidence: float, left_out: LeftOut) -> None:
+        super().__init__(parts, np.full(len(parts), 1.0 / len(parts)))
+        self._log_evidence, self._left_out = log_evidence, left_out
+
+    @property
+    def log_evidence(self) -> float:
+        """The variational lower bound of log p(z)."""
+        return self._log_evidence
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance of each target, predicted from the others, noise included."""
+        return self._left_out.mean, self._left_out.variance
+
+
+class _Bound:
+    """The variational bound with q(f) q(assignment), both at their optimum, and its gradient.
+
+    With responsibilities r and P = diag Σ_j r_ij/v_j, q(f) has the covariance (K⁻¹ + P)⁻¹. The adjoint of K is
+    ½(ββᵀ - (K + P⁻¹)⁻¹) with β_i = Σ_j r_ij (z_j - μ_i)/v_j, which needs no inverse of K. A given assignment is the
+    case in which r is 0 or 1, where the bound is exact.
+    """
+
+    def __init__(
+        self, seen: LatentInput, prior: Prior, points: np.ndarray, z: np.ndarray, settings: GibbsSettings
+    ) -> None:
+        self._seen, self._prior, self._points, self._z = seen, prior, points, z
+        self._offset = float(prior_mean(prior, 1)[0])
+        self._gram = prior.covariance.gram(points, points)
+        if seen.assignment is None:
+            self._responsibilities = np.array(seen.weights)
+            self._update()
+            self._iterate(settings)
+            divergence = float(rel_entr(self._responsibilities, seen.weights).sum())
+        else:
+            self._responsibilities = np.zeros_like(seen.weights)
+            self._responsibilities[seen.assignment, np.arange(len(z))] = 1.0
+            self._update()
+            divergence = 0.0
+        self.value = self._integral - divergence
+
+    def _iterate(self, settings: GibbsSettings) -> None:
+        """Update responsibilities and q(f) in turn until neither changes."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self._seen.weights)
+        for _ in range(settings.most_iterations):
+            logs = log_weights - 0.5 * self._squares() / self._seen.variance
+            logs -= logs.max(axis=0)
+            updated = np.exp(logs, out=logs)
+            updated /= updated.sum(axis=0)
+            change = np.abs(updated - self._responsibilities).max()
+            self._responsibilities = updated
+            self._update()
+            if change < settings.tolerance:
+                break
+
+    def _update(self) -> None:
+        """Set q(f), and the bound without the divergence of the responsibilities."""
+        r, v = self._responsibilities, self._seen.variance
+        root = np.sqrt((r / v).sum(axis=1))
+        inner = root[:, None] * self._gram * root
+        add_to_diagonal(inner, 1.0)
+        factor = cholesky(inner, "I + √P K √P")
+        pull = (r / v) @ (self._z - self._offset)
+        white = factor.half_solve(np.where(root > 0.0, pull / np.where(root > 0.0, root, 1.0), 0.0)[:, None])[:, 0]
+        half = factor.half_solve(root[:, None] * self._gram)
+        self.mean = self._offset + half.T @ white
+        self._variance = np.diagonal(self._gram) - (half**2).sum(axis=0)
+        self._whitened = factor.half_solve(np.diag(root))  # its Gram matrix is (K + P⁻¹)⁻¹
+        fit = float(((r / v) @ (self._z - self._offset) ** 2).sum())
+        scatter = fit - float((pull[root > 0.0] ** 2 / root[root > 0.0] ** 2).sum())
+        logs = float(np.log(2.0 * np.pi * v).sum())
+        self._integral = -0.5 * (factor.log_determinant + float(white @ white) + scatter + logs)
+
+    def _squares(self) -> np.ndarray:
+        """Return E[(z_j - f_i)²] under q(f), (n, m)."""
+        return (self._z - self.mean[:, None]) ** 2 + self._variance[:, None]
+
+    def gradient(self, with_points: bool) -> Gradient:
+        """Return the gradient of the bound by path."""
+        r, v = self._responsibilities, self._seen.variance
+        beta = (r * (self._z - self.mean[:, None]) / v).sum(axis=1)
+        gram_bar = 0.5 * (np.outer(beta, beta) - multiply(self._whitened.T, self._whitened))
+        pulled = symmetric_gram_pullback(self._prior.covariance, self._points, gram_bar, points=with_points)
+        scope = "prior.kernel." if hasattr(self._prior, "kernel") else "prior."
+        gradient: Gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
+        mean_bar = float(beta.sum())
+        shape = np.shape(self._prior.mean)  # type: ignore[attr-defined]
+        gradient["prior.mean"] = np.full(shape, mean_bar) if shape else mean_bar
+        slope = (r * (self._squares() / v**2 - 1.0 / v)).sum()
+        gradient["observation.noise"] = self._seen.noise * float(slope)
+        if with_points:
+            gradient["observation.x"] = pulled.a + pulled.b
+        return gradient
+
+
+def _no_gradient(noise_bar: Any) -> Gradient:
+    """Return no gradient: the noise of pooled targets is not differentiated."""
+    return {}
