@@ -14,7 +14,7 @@ from rich.console import Console
 from decond.cli.compare import comparison_tables
 from decond.cli.problem_file import BUILT_IN, read_task
 from decond.lfi.compared import chosen_methods
-from decond.plotting.figures import is_drawn_here
+from decond.plotting.display import is_drawn_here
 from decond.tables import TableError
 
 SIMULATOR = """

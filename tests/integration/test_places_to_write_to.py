@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from decond.cli import demo
 from decond.io import load
-from decond.plotting.figures import is_drawn_here
+from decond.plotting.display import is_drawn_here
 
 FIT = ("fit", "rows.csv", "--x", "wind", "--z", "power", "--sparse", "--inducing", "4", "--max-iterations", "2")
 INFER = ("infer", "waits_counted:simulate", "--prior", "prior.toml", "--observed", "seen.csv", "-n", "30")

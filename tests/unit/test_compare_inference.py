@@ -15,7 +15,7 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.compared import built, chosen_methods
 from decond.lfi.exceptions import ComparisonError
 from decond.lfi.judging import CLASSIFIER, DENSITY, HELD_OUT, INSIDE, Judge
-from decond.plotting.figures import is_drawn_here
+from decond.plotting.display import is_drawn_here
 from decond.problems import exponential_gamma
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})

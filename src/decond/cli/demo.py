@@ -186,7 +186,7 @@ def _curves(problem: Problem, result: Result) -> story.Curves:
 
 def _write(folder: Path, problem: Problem, result: Result) -> list[Path]:
     """Write the two tables, the report, the picture and the scores."""
-    from decond.plotting.figures import MARK
+    from decond.plotting.display import save_figure
 
     report, picture, scores, hours, days = (folder / name for name in FILES)
     make_folder(folder)
@@ -194,7 +194,7 @@ def _write(folder: Path, problem: Problem, result: Result) -> list[Path]:
     problem.days.to_csv(days, index=False)
     with progress_bar("checking the fit and writing the report"):
         _report(folder, problem, result).write(report)
-    _draw(problem, result).savefig(picture, dpi=120, metadata=MARK)
+    save_figure(_draw(problem, result), picture)
     scores.write_text(json_text.dumps(result.numbers, indent=2) + "\n")
     return [report, picture, scores, hours, days]
 
@@ -242,7 +242,7 @@ def _report(folder: Path, problem: Problem, result: Result) -> Any:
 def _draw(problem: Problem, result: Result) -> Any:
     from matplotlib.figure import Figure
 
-    from decond.plotting.style import plot_band, plot_line, plot_points
+    from decond.plotting.display import plot_band, plot_line, plot_points
 
     figure = Figure(figsize=(9.0, 5.5), layout="constrained")
     ax = figure.subplots()

@@ -193,7 +193,7 @@ def is_report(path: Path) -> bool:
 
 def is_picture(path: Path) -> bool:
     """Tell whether a file is a PNG that decond drew."""
-    from decond.plotting.figures import is_drawn_here
+    from decond.plotting.display import is_drawn_here
 
     return is_drawn_here(path)
 

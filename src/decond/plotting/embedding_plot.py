@@ -3,40 +3,58 @@
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.errors import ArgumentError
-from decond.plotting.figures import Display
-from decond.plotting.style import COLORS, plot_points, verbatim
+from decond.plotting.display import COLORS, Display, plot_points, verbatim
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from matplotlib.axes import Axes
 
-__all__ = ["EmbeddingDisplay"]
+    from decond.plotting.display import AxesLike
 
-SIGNS = ((True, "posterior", "^", "positive"), (False, "observed", "v", "negative"))
-"""Weights of either sign: the role that gives their color, their marker and their name."""
+__all__ = ["EmbeddingDisplay"]
 
 
 class EmbeddingDisplay(Display):
     """The weights of an embedding at its points, and samples that stand for it.
 
     One column of points: a stem for each weight. Two columns: markers whose area is the size of the weight. Upward
-    triangles are positive weights, downward ones negative. Labels: the total weight of each, as bars. After `plot`:
-    `weights_` (artists, by "positive" and "negative") and `samples_`.
+    triangles are positive weights, downward ones negative. Labels: the total weight of each, as bars.
 
-    Parameters:
-        points: (n, d), numbers or labels.
-        weights: (n,), possibly negative.
-        samples: super-samples (m, d), if any.
-        columns: which one or two columns to show; the first two by default.
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        Numbers or labels.
+    weights : array_like of shape (n,)
+        Possibly negative.
+    samples : array_like of shape (m, d), optional
+        Super-samples.
+    columns : tuple of int, optional
+        Which one or two columns to show; the first two by default.
 
+    Attributes
+    ----------
+    weights_ : dict
+        Artists, by "positive" and "negative".
+    samples_ : matplotlib line or None
+
+    Examples
+    --------
     >>> display = EmbeddingDisplay([[0.0], [1.0], [2.0]], [0.7, 0.5, -0.2]).plot()
     >>> display.ax_.get_title()
     '3 points, weights sum to 1, 1 negative'
     """
 
     def __init__(
-        self, points: Any, weights: Any, *, samples: Any = None, columns: tuple[int, ...] | None = None
+        self,
+        points: ArrayLike,
+        weights: ArrayLike,
+        *,
+        samples: ArrayLike | None = None,
+        columns: tuple[int, ...] | None = None,
     ) -> None:
         self.points, self.weights = np.asarray(points), np.asarray(weights, dtype=np.float64).ravel()
         if self.points.ndim != 2 or len(self.points) != len(self.weights):
@@ -53,12 +71,31 @@ class EmbeddingDisplay(Display):
 
     @classmethod
     def from_embedding(
-        cls, embedding: Any, samples: Any = None, *, columns: tuple[int, ...] | None = None, ax: Any = None
+        cls,
+        embedding: Any,
+        samples: ArrayLike | int | None = None,
+        *,
+        columns: tuple[int, ...] | None = None,
+        ax: "AxesLike" = None,
     ) -> Self:
         """Draw a `MeanEmbedding`; `embedding.plot()` is short for it.
 
-        `samples` are herded samples to be shown with it, or how many to herd.
+        Parameters
+        ----------
+        embedding : MeanEmbedding
+        samples : array_like of shape (m, d) or int, optional
+            Herded samples to show with it, or how many to herd.
+        columns : tuple of int, optional
+            Which one or two columns to show.
+        ax : axes, optional
+            Where to draw; by default in a new figure.
 
+        Returns
+        -------
+        EmbeddingDisplay
+
+        Examples
+        --------
         >>> from decond import MeanEmbedding
         >>> from decond.kernels import RBF
         >>> EmbeddingDisplay.from_embedding(MeanEmbedding(RBF(), [[0.0], [2.0]]), samples=4).samples.shape
@@ -67,7 +104,7 @@ class EmbeddingDisplay(Display):
         herded = embedding.herd(samples) if isinstance(samples, int | np.integer) else samples
         return cls(embedding.points, embedding.weights, samples=herded, columns=columns).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: "AxesLike" = None) -> Self:
         """Draw the weights, and the samples where there are some."""
         (panel,) = self._panels(ax, 1, 1, (6.4, 4.2))
         self.weights_: dict[str, Any] = {}
@@ -89,12 +126,10 @@ class EmbeddingDisplay(Display):
 
     def _plot_stems(self, ax: "Axes") -> None:
         at = self.points[:, self.columns[0]]
-        for positive, role, marker, name in SIGNS:
-            chosen = (self.weights >= 0.0) == positive
-            if chosen.any():
-                ax.vlines(at[chosen], 0.0, self.weights[chosen], color=COLORS[role], lw=0.9, alpha=0.6)
-                words = f"{name} weights"
-                self.weights_[name] = plot_points(ax, at[chosen], self.weights[chosen], role, words, marker=marker)
+        for name, chosen, color, marker in _by_sign(self.weights):
+            ax.vlines(at[chosen], 0.0, self.weights[chosen], color=color, lw=0.9, alpha=0.6)
+            style: Any = {"label": f"{name} weights", "marker": marker, "color": color}
+            self.weights_[name] = plot_points(ax, at[chosen], self.weights[chosen], **style)
         ax.axhline(0.0, color=COLORS["truth"], lw=0.8)
         ax.set(xlabel=self._name(0), ylabel="weight")
         if self.samples is not None:
@@ -105,16 +140,13 @@ class EmbeddingDisplay(Display):
 
     def _plot_plane(self, ax: "Axes") -> None:
         across, up = (self.points[:, column] for column in self.columns)
-        largest = float(np.abs(self.weights).max()) or 1.0
-        for positive, role, marker, name in SIGNS:
-            chosen = (self.weights >= 0.0) == positive
-            if chosen.any():
-                area = 120.0 * np.abs(self.weights[chosen]) / largest
-                style: Any = {"marker": marker, "color": COLORS[role], "alpha": 0.5, "linewidth": 0}
-                self.weights_[name] = ax.scatter(across[chosen], up[chosen], s=area, label=f"{name} weights", **style)
+        area = 120.0 * np.abs(self.weights) / (float(np.abs(self.weights).max()) or 1.0)
+        for name, chosen, color, marker in _by_sign(self.weights):
+            style: Any = {"label": f"{name} weights", "marker": marker, "color": color, "alpha": 0.5, "linewidth": 0}
+            self.weights_[name] = ax.scatter(across[chosen], up[chosen], s=area[chosen], **style)
         if self.samples is not None:
-            first, second = self.samples[:, list(self.columns)].T
             words = f"{len(self.samples)} herded samples"
+            first, second = self.samples[:, list(self.columns)].T
             self.samples_ = plot_points(ax, first, second, "truth", words, marker="x", markersize=5)
         ax.set(xlabel=self._name(0), ylabel=self._name(1))
 
@@ -124,13 +156,20 @@ class EmbeddingDisplay(Display):
         for name, weight in zip(names, self.weights, strict=True):
             totals[name] += weight
         heights = np.array(list(totals.values()))
-        for positive, role, _, name in SIGNS:
-            chosen = np.flatnonzero((heights >= 0.0) == positive)
-            if len(chosen):
-                self.weights_[name] = ax.bar(chosen, heights[chosen], color=COLORS[role], alpha=0.7)
+        for sign, chosen, color, _ in _by_sign(heights):
+            self.weights_[sign] = ax.bar(np.flatnonzero(chosen), heights[chosen], color=color, alpha=0.7)
         ax.axhline(0.0, color=COLORS["truth"], lw=0.8)
         ax.set_xticks(range(len(totals)), list(map(verbatim, totals)), rotation=0 if len(totals) < 8 else 60)
         ax.set(ylabel="total weight")
 
     def _name(self, k: int) -> str:
         return "point" if self.points.shape[1] == 1 else f"column {self.columns[k]} of the points"
+
+
+def _by_sign(weights: np.ndarray) -> "Iterator[tuple[str, np.ndarray, str, str]]":
+    """Yield for each sign that weights have its name, which they are, their color and their marker."""
+    positive = weights >= 0.0
+    if positive.any():
+        yield "positive", positive, COLORS["posterior"], "^"
+    if not positive.all():
+        yield "negative", ~positive, COLORS["observed"], "v"

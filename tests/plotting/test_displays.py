@@ -26,8 +26,8 @@ from decond.plotting import (
     RanksDisplay,
     ResidualsDisplay,
 )
-from decond.plotting.diagnosis import _write
-from decond.plotting.figures import new_figure
+from decond.plotting.diagnosis_plot import _write
+from decond.plotting.display import new_figure
 
 
 def drawn(display):
@@ -154,7 +154,7 @@ def test_dollar_signs_in_names_are_no_formula(name):
 
 
 def test_sentences_and_users_labels_keep_their_dollars():
-    figure, (left, right) = new_figure(2)
+    figure, (left, right) = new_figure(2, (6.0, 2.5))
     _write(left, HOSTILE, [f"{HOSTILE} is too wide."])
     FunctionDisplay.from_predictions([0.0, 1.0], [2.0, 3.0], name=HOSTILE, ax=right)
     right.set_xlabel(r"$\theta$")  # a formula of the user, in place of the name
@@ -369,7 +369,7 @@ def test_rank_bars_are_relative_to_uniform():
 
 
 def test_long_text_is_cut_and_does_not_squeeze_its_neighbors():
-    figure, (left, right) = new_figure(2)
+    figure, (left, right) = new_figure(2, (6.0, 2.5))
     _write(left, "too few simulations", ["word " * 900], width=300, most=5)
     CoverageDisplay([0.5], {"a": [0.5], "all": [0.4]}, band=BAND, joint="all").plot(right)
     figure.savefig(io.BytesIO())
