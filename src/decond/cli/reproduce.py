@@ -17,8 +17,7 @@ from decond.cli.wide_tables import Column, fitting_tables
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
-    from decond.paper.comparison import Row
-    from decond.paper.output import Table as PlainTable
+    from decond.paper.published import PrintedTable, Row
 
 __all__ = ["command"]
 
@@ -64,8 +63,8 @@ def command(
 
     Example: decond reproduce figure3 --output figures
     """
-    from decond.paper import FIGURES
-    from decond.paper.comparison import compare, write_comparison
+    from decond.paper import FIGURES, TABLES
+    from decond.paper.published import compare, write_comparison
 
     names = list(FIGURES) if figure is Figure.all else [figure.value]
     files = _own(names, with_page=figure is Figure.all)
@@ -83,7 +82,8 @@ def command(
         if not json:
             _show_numbers(name, numbers[name])
     if figure is Figure.all:
-        paths += write_comparison(output, rows, numbers)
+        tables = {name: TABLES[name](numbers[name]) for name in names if name in TABLES}
+        paths += write_comparison(output, rows, tables)
     if json:
         comparison = [row.as_dict() for row in rows]
         say_json({"figures": numbers, "comparison": comparison, "files": [str(path) for path in paths]})
@@ -94,13 +94,13 @@ def command(
 
 def _own(figures: list[str], with_page: bool) -> dict[str, Callable[[Path], bool]]:
     """Return the names of what is written, and how each file is known again."""
-    from decond.paper.comparison import TITLE
-
     files: dict[str, Callable[[Path], bool]] = {}
     for name in figures:
         files |= {f"{name}.png": is_picture, f"{name}.json": functools.partial(_has_numbers_of, name)}
     if with_page:
-        files["figures.md"] = lambda path: path.read_text(encoding="utf-8", errors="replace").startswith(TITLE)
+        files["figures.md"] = lambda path: path.read_text(encoding="utf-8", errors="replace").startswith(
+            "# Figures of the paper"
+        )
         files["figures.json"] = lambda path: set(json_in(path)) == {"rows", "notes"}
     return files
 
@@ -120,7 +120,7 @@ def _show_numbers(name: str, numbers: dict[str, Any]) -> None:
             console.print(table, crop=False)
 
 
-def _as_tables(numbers: dict[str, Any]) -> "list[PlainTable]":
+def _as_tables(numbers: dict[str, Any]) -> "list[PrintedTable]":
     """Return a table for each set of answers: one row an answer, one column for each of its plain numbers."""
     parts = {
         words: part
@@ -130,8 +130,8 @@ def _as_tables(numbers: dict[str, Any]) -> "list[PlainTable]":
     return [_as_table(numbers["figure"] if len(parts) == 1 else words, part) for words, part in parts.items()]
 
 
-def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> "PlainTable":
-    from decond.paper.output import Table as PlainTable
+def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> "PrintedTable":
+    from decond.paper.published import PrintedTable
 
     keys = next(iter(answers.values()))
     numeric = [key for key in keys if any(isinstance(answer[key], float) for answer in answers.values())]
@@ -139,16 +139,16 @@ def _as_table(title: str, answers: dict[str, dict[str, Any]]) -> "PlainTable":
         [name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in numeric)]
         for name, answer in answers.items()
     ]
-    return PlainTable(title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in numeric)], rows)
+    return PrintedTable(title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in numeric)], rows)
 
 
 def _show_comparison(rows: "list[Row]") -> None:
     """Print what is known of each figure beside ours; reasons for a difference follow by number, then notes."""
-    from decond.paper.comparison import NOTES, reasons, tabulated
+    from decond.paper.published import figure_notes, reasons, tabulated
 
     for name in dict.fromkeys(row.figure for row in rows):
         shown = [row for row in rows if row.figure == name]
-        headings, cells = tabulated(shown)
+        _, headings, cells = tabulated(shown)
         table = Table(title=f"figure {name.removeprefix('figure')}: {headings[1]} and reproduced")
         for at, heading in enumerate(headings):
             table.add_column(heading, justify="right" if at else "left")
@@ -157,5 +157,5 @@ def _show_comparison(rows: "list[Row]") -> None:
         console.print(table)
         for reason, number in reasons(shown).items():
             console.print(Text(f"{number}. {reason}"))
-        for note in NOTES[name]:
+        for note in figure_notes()[name]:
             console.print(Text(note))

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 from decond import lfi
 from decond.cli import app, reproduce
 from decond.paper import FIGURES, TABLES, figure5
-from decond.paper.comparison import NOTES, Row, compare
-from decond.paper.figure5_methods import FIXED, Entry
-from decond.paper.figure5_runs import GRID, Curve, Plan, run
-from decond.paper.published import published_bar, readings
+from decond.paper.figure5 import RATES, DensityRun, Figure5Settings, run
+from decond.paper.figure5_methods import Entry, MethodSettings
+from decond.paper.published import Row, compare, figure_notes, published_values, readings
 from decond.problems import exponential_gamma
 
 
@@ -36,7 +35,7 @@ def neural(problem, n, seed):
     raise ImportError("lfi.MDN needs packages; install them with: pip install them")
 
 
-PLAN = Plan(
+PLAN = Figure5Settings(
     curves=[Entry("K-ABC", "as published", rejection), Entry("K-ABC", "as improved", rejection)],
     bars=[
         Entry("REJ-ABC", "as published", rejection),
@@ -74,24 +73,25 @@ def test_the_figure_is_a_picture_and_its_numbers(written):
 
 
 def test_every_bar_and_curve_of_the_paper_is_run_as_published():
-    for panel, entries in (("left", Plan().curves), ("right", Plan().bars)):
+    for panel, entries in (("left", Figure5Settings().curves), ("right", Figure5Settings().bars)):
         known = {reading.algorithm for reading in readings() if reading.panel == panel}
         assert known == {entry.algorithm for entry in entries if entry.form == "as published"}
         assert len({entry.label for entry in entries}) == len(entries)
-    assert len(Plan().seeds) == 5
+    assert len(Figure5Settings().seeds) == 5
 
 
 def test_kernel_methods_are_treated_alike():
     """As published all keep signed weights and the prior's simulations, as improved none does."""
-    for entry in [*Plan().curves, *Plan().bars]:
+    fixed = MethodSettings().regularization
+    for entry in [*Figure5Settings().curves, *Figure5Settings().bars]:
         method = entry.build(exponential_gamma(), 100, 0)
         assert entry.rounds == 1 or entry.form != "as published"
         assert method.summary == "none" or entry.form == "ours" or entry.algorithm.startswith(("MDN", "LFVI", "GPS"))
         if hasattr(method, "robust"):
             assert method.robust == (entry.form == "as improved")
             assert getattr(method, "n_prior", 2000) == 2000
-            given = getattr(method, "regularization", FIXED)
-            assert given == (FIXED if "validated" not in entry.algorithm else "learned")
+            given = getattr(method, "regularization", fixed)
+            assert given == (fixed if "validated" not in entry.algorithm else "learned")
 
 
 def test_curves_are_scored_against_the_true_posterior(written):
@@ -113,9 +113,9 @@ def test_readings_have_an_uncertainty():
 
 
 def test_a_perfect_curve_has_no_distance():
-    density = np.exp(-0.5 * ((GRID - 1.7) / 0.4) ** 2) / (0.4 * np.sqrt(2.0 * np.pi))
-    assert Curve(density, 1, 0.0, []).total_variation(density) == 0.0
-    assert Curve(0.0 * density, 1, 0.0, []).total_variation(density) == pytest.approx(0.5, 1e-4)
+    density = np.exp(-0.5 * ((RATES - 1.7) / 0.4) ** 2) / (0.4 * np.sqrt(2.0 * np.pi))
+    assert DensityRun(density, 1, 0.0, []).total_variation(density) == 0.0
+    assert DensityRun(0.0 * density, 1, 0.0, []).total_variation(density) == pytest.approx(0.5, 1e-4)
 
 
 def test_draws_that_are_all_the_same_are_as_far_from_the_truth_as_can_be():
@@ -124,8 +124,8 @@ def test_draws_that_are_all_the_same_are_as_far_from_the_truth_as_can_be():
             return lfi.Posterior(self.prior_, lambda n, rng: np.full((n, 1), 1.7))
 
     entry = Entry("K-ABC", "ours", lambda toy, n, seed: Same())
-    plan = Plan(curves=[entry], bars=[], seeds=(0,), simulations=60, n_jobs=1)
-    truth = np.exp(exponential_gamma().log_posterior(GRID))
+    plan = Figure5Settings(curves=[entry], bars=[], seeds=(0,), simulations=60, n_jobs=1)
+    truth = np.exp(exponential_gamma().log_posterior(RATES))
     assert run(plan).curves[entry.label][0].total_variation(truth) == pytest.approx(1.0, abs=0.01)
 
 
@@ -136,7 +136,9 @@ def test_bars_count_simulations_failures_and_coverage(written):
     truth = np.log([0.01, 0.5, 1.0, 0.01])
     assert list(numbers["lotka_volterra"]) == ["REJ-ABC, as published", "SMC-ABC, as published"]
     for bar in numbers["lotka_volterra"].values():
-        assert (bar["published_low"], bar["published_high"]) == published_bar(bar["algorithm"])
+        assert (bar["published_low"], bar["published_high"]) == tuple(
+            published_values("right", bar["algorithm"], end)[0] for end in ("low", "high")
+        )
         assert bar["n_simulations"] == 200
         ends = np.array([answer["intervals"] for answer in bar["runs"]])  # seeds, parameters, ends
         covered = (ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1])
@@ -157,7 +159,7 @@ SMALL = replace(PLAN, curves=PLAN.curves[:1], bars=PLAN.bars[1:2], simulations=8
 def test_numbers_are_reported_one_by_one_and_do_not_depend_on_the_number_of_processes(n_jobs):
     told = []
     found = run(replace(SMALL, n_jobs=n_jobs), lambda ended, total: told.append((ended, total)))
-    assert told == [(ended, 6) for ended in range(1, 7)]
+    assert told == [(ended, 4) for ended in range(1, 5)]
     again = run(SMALL)
     for name, bars in again.bars.items():
         for ours, theirs in zip(bars, found.bars[name], strict=True):
@@ -178,7 +180,10 @@ def test_all_figures_come_with_one_table_of_published_and_reproduced(everything)
     assert printed["files"] == [str(folder / name) for name in names]
     known_again = reproduce._own(["figure4", "figure5"], with_page=True)
     assert sorted(name for name, is_own in known_again.items() if is_own(folder / name)) == sorted(names)
-    assert json.loads((folder / "figures.json").read_text()) == {"rows": printed["comparison"], "notes": NOTES}
+    assert json.loads((folder / "figures.json").read_text()) == {
+        "rows": printed["comparison"],
+        "notes": figure_notes(),
+    }
     rows = {row["quantity"]: row for row in printed["comparison"]}
     ours = printed["figures"]["figure5"]["lotka_volterra"]["SMC-ABC, as published"]
     row = rows["log θ₁, 97.5 %: SMC-ABC"]
