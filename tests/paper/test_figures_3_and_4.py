@@ -54,7 +54,7 @@ def test_figure_3_names_its_reference_and_shows_no_empty_column(written, monkeyp
     assert headings == ["number", "reference", "ours", "difference"]
     assert {len(line) for line in cells} == {4}
     monkeypatch.setenv("COLUMNS", "100")
-    result = CliRunner().invoke(app, ["reproduce", "figure3", "--output", str(written["figure3"][2])])
+    result = CliRunner().invoke(app, ["reproduce", "figure3", "--force", "--output", str(written["figure3"][2])])
     assert result.exit_code == 0, result.output
     for heading in headings:
         assert heading in result.stdout
