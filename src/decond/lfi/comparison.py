@@ -4,6 +4,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -25,9 +26,8 @@ from decond.lfi.methods.base import Method, summarized_observation
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import simulate
+from decond.lfi.simulation import SimulationOptions, SimulationStore, simulate_with
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore
 from decond.plotting import ComparisonDisplay, Rows
 from decond.progress import progress_bar
 
@@ -108,7 +108,7 @@ def compare(
     budget = checked_budget(n_simulations, given.prior)
     rounds, chosen_seeds = as_count(rounds, "rounds"), checked_seeds(seeds)
     judge = Judge.of(given.prior, given.reference, given.true_parameters, calibrate)
-    options = {"batched": given.batched, "summarize": given.summarize, "n_jobs": n_jobs, "timeout": timeout}
+    options = SimulationOptions(n_jobs, None, timeout, given.batched, given.summarize)
     runs: list[Run] = []
     total = len(chosen) * len(chosen_seeds)
     with TemporaryDirectory() as folder, progress_bar("comparing", total, progress) as report:
@@ -130,13 +130,13 @@ class Shared(NamedTuple):
 
     given: Given
     seed: int
-    options: dict[str, Any]
+    options: SimulationOptions
     path: Path
     sims: Simulations
     seconds: float
 
     @classmethod
-    def simulated(cls, given: Given, budget: int, seed: int, options: dict[str, Any], path: Path) -> "Shared":
+    def simulated(cls, given: Given, budget: int, seed: int, options: SimulationOptions, path: Path) -> "Shared":
         """Run them, the first few alone, so that an observation of another kind is refused early."""
         begin = time.perf_counter()
         seen = given.observed
@@ -145,10 +145,10 @@ class Shared(NamedTuple):
         simulator, prior, like = given.simulator, given.prior, RejectionABC()
         with SimulationStore(path, prior) as store, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # each method says what it makes of failures
-            run = {**options, "store": store}
+            run = replace(options, store=store)
             try:
                 check_on_few(like, simulator, prior, seen, budget, seed, run)
-                sims = simulate(simulator, prior, budget, seed=seed, round=0, **run)
+                sims = simulate_with(run, simulator, prior, budget, seed=seed, round=0)
             except SimulationError as error:
                 if not error.failures:
                     raise
@@ -207,8 +207,7 @@ def _run(label: str, method: str | Method, shared: Shared, rounds: int, judge: J
                 rounds,
                 own,
                 seed=shared.seed,
-                store=store,
-                **shared.options,
+                **vars(replace(shared.options, store=store)),
             )
             row: dict[str, Any] = judge.intervals(posterior)
             row["seconds"] = time.perf_counter() - begin + shared.cost_of(posterior.simulations)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -15,14 +16,13 @@ import numpy as np
 from decond.checks import as_count, as_row, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import FewValidWarning, PosteriorWarning, SimulationError, StoreWarning
-from decond.lfi.execution import names_of
 from decond.lfi.methods.base import FEW, Method, summarized_observation
 from decond.lfi.methods.running import Calls
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import check_options, simulate
+from decond.lfi.simulation import SimulationOptions, SimulationStore, open_store, simulate_with, takes_batches
+from decond.lfi.simulation.worker import names_of
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore, opened
 from decond.messages import warn
 from decond.progress import Report, progress_bar
 
@@ -96,7 +96,7 @@ def infer(
     seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed
     if not isinstance(prior, Prior):
         raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
-    check_options(batched, timeout)
+    options = SimulationOptions(n_jobs, store, timeout, batched or takes_batches(simulator), summarize)
     chosen = copy.copy(method_named(method, seed))
     seen = _seen(chosen, observed, summarize)
     total = _checked_budget(chosen, prior, n_simulations)
@@ -104,17 +104,12 @@ def infer(
     sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"), few)
     with contextlib.ExitStack() as closing:
         report = closing.enter_context(progress_bar("inferring", shown=progress))
-        options = {
-            "n_jobs": n_jobs,
-            "store": closing.enter_context(SimulationStore(":memory:", prior)) if store is None else store,
-            "summarize": summarize,
-            "timeout": timeout,
-            "batched": batched,
-        }
+        if store is None:
+            options = replace(options, store=closing.enter_context(SimulationStore(":memory:", prior)))
         pilot = min(max(int(PILOT * total), few), total - 1) if chosen.runs_simulator else sizes[0]
         check_on_few(chosen, simulator, prior, seen, pilot, seed, options)
         if summarize is not None:
-            _check_raw_names(observed, prior, options["store"])
+            _check_raw_names(observed, prior, options.store)
         if chosen.runs_simulator:
             return _with_its_own_simulations(chosen, simulator, prior, seen, (pilot, total), seed, options)
         return _in_rounds(chosen, simulator, prior, seen, sizes, seed, options, observed, report)
@@ -183,7 +178,7 @@ def _in_rounds(
     observed: Any,
     sizes: list[int],
     seed: Any,
-    options: dict[str, Any],
+    options: SimulationOptions,
     given: Any,
     report: Report,
 ) -> Posterior:
@@ -195,9 +190,9 @@ def _in_rounds(
         label, proposal = str(number), None
         if posterior is not None:
             assert sims is not None
-            label = _label(number, _mark(given, sims), prior, options["store"])
-            proposal = _proposal(posterior, prior, label, size, (int(seed or 0), number), options["store"])
-        new = simulate(simulator, prior, size, seed=seed, proposal=proposal, round=label, **options)
+            label = _label(number, _mark(given, sims), prior, options.store)
+            proposal = _proposal(posterior, prior, label, size, (int(seed or 0), number), options.store)
+        new = simulate_with(options, simulator, prior, size, seed=seed, proposal=proposal, round=label)
         sims = new if sims is None else sims + new
         with warnings.catch_warnings():
             if number < len(sizes) - 1:  # what is said of the last round is what counts
@@ -223,7 +218,7 @@ def _mark(observed: Any, sims: Simulations) -> str:
 
 def _label(number: int, mark: str, prior: Prior, store: Any) -> str:
     """Return the label of a round: its number, and the observation if the store holds it for another one."""
-    with opened(store, prior) as file:
+    with open_store(store, prior) as file:
         if file.observation_of(str(number), mark) == mark:
             return str(number)
         if number == 1:
@@ -239,7 +234,7 @@ def _proposal(
     posterior: Posterior, prior: Prior, label: str, size: int, seed: tuple[int, int], store: Any
 ) -> np.ndarray:
     """Return the parameters of a round: those that the store holds already, and new ones."""
-    with opened(store, prior) as file:
+    with open_store(store, prior) as file:
         found = file.parameters(label)
     planned = np.empty((0, prior.dim)) if found is None else found[:size]
     if len(planned) == size:
@@ -255,15 +250,13 @@ def _with_its_own_simulations(
     observed: Any,
     budget: tuple[int, int],
     seed: Any,
-    options: dict[str, Any],
+    options: SimulationOptions,
 ) -> Posterior:
     pilot, total = budget
-    sims = simulate(simulator, prior, pilot, seed=seed, round=0, **options)
-    batched = bool(options["batched"])
-    method.simulator, method.batched, method.n_simulations = simulator, batched, total
-    with opened(options["store"], prior) as file:
-        limit = None if options["timeout"] is None else float(options["timeout"])
-        calls = Calls(simulator, batched, options["summarize"], limit, file.keeper())
+    sims = simulate_with(options, simulator, prior, pilot, seed=seed, round=0)
+    method.simulator, method.batched, method.n_simulations = simulator, options.batched, total
+    with open_store(options.store, prior) as file:
+        calls = Calls(simulator, options.batched, options.summarize, options.limit, file.keeper())
         with contextlib.closing(calls) as method.calls:
             posterior: Posterior = method.fit(sims, prior).posterior(observed)
     return posterior
@@ -291,7 +284,7 @@ def _check_raw_names(observed: Any, prior: Prior, store: Any) -> None:
     names = names_of(observed)
     if names is None:
         return
-    with opened(store, prior) as file:
+    with open_store(store, prior) as file:
         known = file.raw_names(len(names))
     if known is not None and list(names) != known:
         raise ArgumentError(
@@ -308,18 +301,18 @@ def check_on_few(
     observed: Any,
     size: int,
     seed: Any,
-    options: dict[str, Any],
+    options: SimulationOptions,
 ) -> None:
     """Raise if the observation is not like the first simulations, which the store keeps for the round.
 
     They are as many as run at once. If the observation is not like these, or all fail, more are run to be sure.
     """
-    n_jobs = options["n_jobs"]
+    n_jobs = options.n_jobs
     few = 1 if n_jobs == 0 else joblib.effective_n_jobs(n_jobs)  # simulate refuses 0
     while few < size:
         with warnings.catch_warnings(), contextlib.suppress(SimulationError):
             warnings.simplefilter("ignore", FewValidWarning)  # said of all of them later
-            first = simulate(simulator, prior, few, seed=seed, round=0, **{**options, "progress": False})
+            first = simulate_with(replace(options, progress=False), simulator, prior, few, seed=seed, round=0)
             try:
                 method.check_observation(observed, first)
                 return

@@ -15,7 +15,7 @@ from decond.lfi.diagnostics import c2st, simulation_based_calibration
 from decond.lfi.methods.base import Method
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.samplers import temper
+from decond.lfi.sampling import temper
 from decond.lfi.simulations import Simulations
 
 __all__ = ["Judge", "as_reference"]

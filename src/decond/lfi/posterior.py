@@ -177,7 +177,7 @@ class Posterior:
 
     def predictive(self, simulator: Callable[..., Any], n: int = 100, **options: Any) -> Simulations:
         """Return n simulations at draws of the posterior; `options` are those of `lfi.simulate`."""
-        from decond.lfi.simulate import simulate
+        from decond.lfi.simulation import simulate
 
         label = {"round": "predictive", **options}  # random numbers of their own, not those of the fit
         return simulate(simulator, self.prior, n, proposal=self.sample(n), **label)

@@ -159,6 +159,6 @@ def _test_simulations(
             f"Calibration was not judged: the simulations are not draws of the prior ({different}). Give test "
             "simulations at draws of the prior, or the simulator."
         )
-    from decond.lfi.simulate import simulate
+    from decond.lfi.simulation import simulate
 
     return simulate(simulator, prior, n, **{"round": "diagnose", "seed": whole_seed(seed), **options}), ""

@@ -9,7 +9,7 @@ from decond.lfi.methods.base import Method
 from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, likelihood_at
 from decond.lfi.posterior import Posterior
-from decond.lfi.samplers import TemperedCloud, temper
+from decond.lfi.sampling import TemperedCloud, temper
 from decond.threads import one_blas_thread
 
 __all__ = ["ResidualLikelihood"]

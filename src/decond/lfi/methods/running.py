@@ -10,11 +10,11 @@ import numpy as np
 
 from decond.checks import as_count, as_number
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.lfi.draws import BLOCK
 from decond.lfi.exceptions import FailedSimulationsWarning, PosteriorWarning, TimeLimitWarning
-from decond.lfi.execution import LimitedCaller, Result, Simulator, call, in_order
+from decond.lfi.simulation.backend import packed
+from decond.lfi.simulation.run import takes_batches
+from decond.lfi.simulation.worker import BATCH_SIZE, Result, Simulator, WorkerProcess, call, in_order
 from decond.lfi.simulations import Simulations
-from decond.lfi.work import packed
 from decond.progress import Report, progress_bar
 
 __all__ = ["BoundedSimulator", "Calls", "check_budget", "check_rounds"]
@@ -43,7 +43,7 @@ class Calls:
     ) -> None:
         self._functions = (simulator, summarize, batched)
         self._keep = keep
-        self._limited = None if limit is None else LimitedCaller(packed(simulator, summarize, batched), limit)
+        self._limited = None if limit is None else WorkerProcess(packed(self._functions), limit)
 
     def __call__(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         """Run one row, or a batch, and the rows of a batch one by one if it fails as a whole."""
@@ -59,7 +59,7 @@ class Calls:
 
     def _attempt(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         own = np.random.default_rng(int(rng.integers(2**63)))
-        return self._limited(theta, own) if self._limited is not None else call(*self._functions, theta, own)
+        return self._limited(theta, own) if self._limited is not None else call(self._functions, theta, own)
 
 
 class BoundedSimulator:
@@ -80,7 +80,8 @@ class BoundedSimulator:
         report: Report | None = None,
     ) -> None:
         self._report = report
-        self._simulator, self._batched, self._width, self._calls = simulator, batched, width, calls
+        self._functions = (simulator, None, batched or takes_batches(simulator))
+        self._width, self._calls = width, calls
         self._names = names
         self._budget, self._deadline = budget, time.monotonic() + time_limit
         self.n_run, self.n_failed = 0, 0
@@ -112,8 +113,8 @@ class BoundedSimulator:
         """Return data (n, s) at rows of parameters; fewer rows, the first ones, if the budget or the time ends."""
         rows = theta[: max(0, self._budget - self.n_run)]
         size = 1
-        if self._batched:
-            size = max(1, len(rows)) if self._calls is None else BLOCK
+        if self._functions[2]:
+            size = max(1, len(rows)) if self._calls is None else BATCH_SIZE
         parts = [np.empty((0, self._width))]
         for at in range(0, len(rows), size):
             if self.out_of_time:
@@ -170,9 +171,9 @@ class BoundedSimulator:
     def _results(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         if self._calls is not None:
             return self._calls(theta, rng)
-        results = call(self._simulator, None, self._batched, theta, rng)
+        results = call(self._functions, theta, rng)
         if len(theta) > 1 and all(result.x is None for result in results):
-            results = [call(self._simulator, None, True, row[None, :], rng)[0] for row in theta]
+            results = [call(self._functions, row[None, :], rng)[0] for row in theta]
         return [in_order(result, self._names) for result in results]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from decond.lfi.neural.mixture import GaussianMixture, LogQuadratic
 from decond.lfi.prior import Prior
-from decond.lfi.samplers import TemperedCloud, temper
+from decond.lfi.sampling import TemperedCloud, temper
 
 __all__ = ["CutMixture"]
 

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from processes import DEADLINE, alive, n_stored, wait_until
 
-from decond.lfi import execution
-from decond.lfi.simulate import simulate
-from decond.lfi.store import SimulationStore
+from decond.lfi import SimulationStore, simulate
+from decond.lfi.simulation import worker
 
 N = 40
 
@@ -31,7 +30,8 @@ import numpy as np
 from scipy import stats
 
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import simulate
+from decond.lfi.simulation import SimulationStore, simulate
+from decond.lfi.simulation.store import StoreSettings
 
 FOLDER = Path(__file__).parent
 PRIOR = Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
@@ -64,8 +64,10 @@ NAME = "reference"
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # below a background job it is ignored
-    NAME, (n, n_jobs, STOP, TOGETHER) = sys.argv[1], map(int, sys.argv[2:])
-    sims = simulate(simulator, PRIOR, n, store=FOLDER / "runs.sqlite", n_jobs=n_jobs)
+    NAME, (n, n_jobs, STOP, TOGETHER, lease) = sys.argv[1], map(int, sys.argv[2:])
+    settings = StoreSettings(lease=lease, heartbeat=0.2)
+    with SimulationStore(FOLDER / "runs.sqlite", PRIOR, settings=settings) as store:
+        sims = simulate(simulator, PRIOR, n, store=store, n_jobs=n_jobs)
     np.savez(FOLDER / f"{NAME}.npz", theta=sims.theta, x=sims.x)
 '''
 
@@ -80,9 +82,9 @@ class Workshop:
         self.store = folder / "runs.sqlite"
         self.processes = []
 
-    def start(self, name, *, n=N, n_jobs=1, stop=10 * N, together=0):
+    def start(self, name, *, n=N, n_jobs=1, stop=10 * N, together=0, lease=3):
         """Start to simulate. Simulations hang once the log has `stop` ends, and until `together` names have begun."""
-        numbers = (n, n_jobs, stop, together)
+        numbers = (n, n_jobs, stop, together, lease)
         process = subprocess.Popen(
             [sys.executable, self.script, name, *map(str, numbers)], stdin=subprocess.DEVNULL, start_new_session=True
         )
@@ -178,7 +180,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(workshop, n_j
 
 @pytest.mark.slow
 def test_two_processes_share_one_store(workshop):
-    both = [workshop.start(name, together=2) for name in ("one", "two")]
+    both = [workshop.start(name, together=2, lease=60) for name in ("one", "two")]
     assert [process.wait(DEADLINE) for process in both] == [0, 0]
     expected = workshop.reference()
     for name in ("one", "two"):
@@ -237,15 +239,15 @@ def simulator(theta, rng):
 if __name__ == "__main__":
     import endless
 
-    caller = runpy.run_path(sys.argv[1])["LimitedCaller"](pickle.dumps((endless.simulator, None, False)), 2.0)
-    caller(np.ones((1, 1)), np.random.default_rng(0))
+    process = runpy.run_path(sys.argv[1])["WorkerProcess"](pickle.dumps((endless.simulator, None, False)), 2.0)
+    process(np.ones((1, 1)), np.random.default_rng(0))
 """
 
 
 def test_a_limited_simulation_ends_also_when_nobody_is_left_to_end_it(tmp_path):
     script, pid = tmp_path / "endless.py", tmp_path / "pid"
     script.write_text(ENDLESS)
-    with subprocess.Popen([sys.executable, script, execution.__file__], stdin=subprocess.DEVNULL) as parent:
+    with subprocess.Popen([sys.executable, script, worker.__file__], stdin=subprocess.DEVNULL) as parent:
         wait_until(lambda: pid.exists() and pid.read_text().endswith("."), "the simulation")
         parent.kill()
     wait_until(lambda: not alive(int(pid.read_text()[:-1])), "its end")

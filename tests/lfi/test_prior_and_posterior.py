@@ -22,7 +22,7 @@ from decond.lfi.exceptions import (
 from decond.lfi.inference import METHODS, method_named, round_sizes
 from decond.lfi.posterior import reflected_density
 from decond.lfi.prior_file import read_prior
-from decond.lfi.simulate import simulate
+from decond.lfi.simulation import simulate
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
 

@@ -10,9 +10,9 @@ import pytest
 from expected import refused
 from scipy import integrate, stats
 
-from decond import problems
-from decond.problems.epidemic import infected_fraction
-from decond.problems.lotka_volterra import PILOT_MEAN, PILOT_SD, gillespie, statistics
+from decond import lfi, problems
+from decond.problems.predator_prey import LotkaVolterra, gillespie, statistics
+from decond.problems.simulators import infected_fraction
 
 ALL = ("exponential_gamma", "gaussian_linear_uniform", "lotka_volterra", "sir", "two_moons")
 
@@ -153,8 +153,8 @@ class TestLotkaVolterra:
 
     def test_exactly_the_limit_is_still_valid(self):
         rates = np.array([[0.0, 10.0, 0.0, 0.0]])  # 50 deaths, and then nothing can happen
-        assert np.isfinite(gillespie(rates, np.random.default_rng(0), 50)).all()
-        assert np.isnan(gillespie(rates, np.random.default_rng(0), 49)).all()
+        assert np.isfinite(gillespie(rates, np.random.default_rng(0), LotkaVolterra(max_reactions=50))).all()
+        assert np.isnan(gillespie(rates, np.random.default_rng(0), LotkaVolterra(max_reactions=49))).all()
 
     def test_prior_simulations_reproduce_the_published_pilot(self):
         problem = problems.lotka_volterra()
@@ -170,7 +170,7 @@ class TestLotkaVolterra:
         assert np.median(error) < 0.05
         raw = problem.raw_simulator(problem.prior.sample(5, seed=2), np.random.default_rng(3))
         assert raw.shape == (5, 151, 2)
-        np.testing.assert_array_equal(problem.summarize(raw), (statistics(raw) - PILOT_MEAN) / PILOT_SD)
+        np.testing.assert_array_equal(problem.summarize(raw), LotkaVolterra().normalized(statistics(raw)))
 
     def test_the_observation_is_typical_of_the_true_parameters(self):
         problem = problems.lotka_volterra()
@@ -219,3 +219,21 @@ class TestPublicTasks:
         np.testing.assert_allclose(kept.mean(axis=0), weights @ theta, atol=0.03)
         np.testing.assert_allclose(np.cov(kept.T), np.cov(theta.T, aweights=weights), atol=0.01)
         assert problem.log_posterior(np.array([[2.0, 0.0]])) == -np.inf
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        problems.exponential_gamma(),
+        problems.gaussian_linear_uniform(),
+        problems.lotka_volterra(),
+        problems.sir(),
+        problems.two_moons(),
+    ],
+    ids=lambda problem: problem.name,
+)
+@pytest.mark.parametrize("method", [lfi.RejectionABC(), "smc"], ids=["rejection", "smc"])
+@pytest.mark.filterwarnings("ignore::decond.lfi.PosteriorWarning")
+def test_inference_takes_a_problem_as_it_is(problem, method):
+    posterior = lfi.infer(problem.simulator, problem.prior, problem.observed, 150, 1, method)
+    assert posterior.samples.shape[1] == problem.prior.dim

@@ -1,12 +1,10 @@
-"""The simulation store: results from elsewhere, reading, and files that are not what they should be."""
+"""The simulation store: results from elsewhere, reading, leases, and files that are not what they should be."""
 
-import math
 import os
 import pickle
+import runpy
 import sqlite3
-import subprocess
-import sys
-from functools import lru_cache, partial
+import time
 
 import numpy as np
 import pandas as pd
@@ -16,9 +14,7 @@ from processes import wait_until
 from scipy import stats
 
 from decond.errors import ArgumentTypeError
-from decond.lfi.claims import Claimant
-from decond.lfi.database import APPLICATION
-from decond.lfi.draws import drawn_parameters
+from decond.lfi import Prior, SimulationStore, simulate
 from decond.lfi.exceptions import (
     FewValidWarning,
     SimulationError,
@@ -30,12 +26,8 @@ from decond.lfi.exceptions import (
     StoreWarning,
     TransferError,
 )
-from decond.lfi.execution import Result
-from decond.lfi.fingerprint import changed, fingerprint
-from decond.lfi.plans import Plan
-from decond.lfi.prior import Prior
-from decond.lfi.simulate import simulate
-from decond.lfi.store import SimulationStore
+from decond.lfi.simulation.store import Plan, StoreSettings, drawn_parameters
+from decond.lfi.simulation.worker import Result
 
 
 @pytest.fixture
@@ -56,6 +48,13 @@ def store(path, prior):
 
 def double(theta, rng):
     return 2.0 * theta
+
+
+def changed(path, statement, *values):
+    """Change a closed store behind its back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement, values)
+    connection.close()
 
 
 # ---- ask and tell --------------------------------------------------------------------------------------------
@@ -100,31 +99,16 @@ def test_one_parameter_may_be_told_as_a_flat_array(path):
         np.testing.assert_array_equal(store.simulations().x[:, 0], [1.0, 2.0, 3.0])
 
 
-class _Interrupted:
-    """A connection during which somebody presses Ctrl-C, just when a transaction has begun."""
-
-    def __init__(self, connection):
-        self.connection = connection
-
-    def execute(self, statement, *rest):
-        found = self.connection.execute(statement, *rest)
-        if statement.startswith("BEGIN"):
+def test_an_interrupt_leaves_no_transaction_behind(store):
+    def interrupted():
+        with store._transaction() as connection:
+            connection.execute("DELETE FROM header")
             raise KeyboardInterrupt
-        return found
 
-    @property
-    def in_transaction(self):
-        return self.connection.in_transaction
-
-
-def test_an_interrupt_leaves_no_transaction_behind(store, monkeypatch):
-    database = store.database
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "_connection", _Interrupted(database._connection))
-        with pytest.raises(KeyboardInterrupt), database.transaction():
-            pass
-    with database.transaction() as connection:
-        assert connection.in_transaction
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with store._transaction() as connection:
+        assert connection.execute("SELECT count(*) FROM header").fetchone() == (1,)
 
 
 def test_a_refused_call_records_nothing(store):
@@ -246,29 +230,17 @@ def test_another_simulator_is_mentioned(path, prior):
     np.testing.assert_array_equal(before.x, after.x)
 
 
-def test_the_same_simulator_with_other_code_is_mentioned(path, prior):
-    def made(factor):
-        def simulator(theta, rng):
-            return factor * theta
+def test_the_same_simulator_with_other_code_is_mentioned(path, prior, tmp_path):
+    def version(factor):
+        script = tmp_path / f"version{factor}.py"
+        script.write_text(f"def simulator(theta, rng):\n    return {factor} * theta\n")
+        return runpy.run_path(str(script))["simulator"]
 
-        return simulator
-
-    before = simulate(made(2.0), prior, 3, store=path)
-    simulate(made(2.0), prior, 4, store=path)
+    before = simulate(version(2), prior, 3, store=path)
+    simulate(version(2), prior, 4, store=path)
     with warned(StoreWarning, argument="simulator", path=str(path)):
-        after = simulate(made(3.0), prior, 4, store=path)
+        after = simulate(version(3), prior, 4, store=path)
     np.testing.assert_array_equal(before.x, after.x[:3])
-
-
-def test_stores_without_fingerprints_open_and_learn_them(path, prior):
-    simulate(double, prior, 3, store=path)
-    with SimulationStore(path) as store, store.database.transaction() as connection:
-        text = '{"seed": "0", "batched": false, "proposal": false, "simulator": "double"}'
-        connection.execute("UPDATE rounds SET plan = ?", (text,))
-    assert len(simulate(double, prior, 5, store=path)) == 5
-    with SimulationStore(path) as store:
-        plan = Plan.read(store.database.rows("SELECT plan FROM rounds")[0][0])
-    assert plan.code == fingerprint(double)
 
 
 def raw_data(theta, rng):
@@ -293,99 +265,41 @@ def test_summaries_made_by_the_simulator_are_not_summarized_again(path, prior):
         simulate(double, prior, 3, store=path, summarize=np.mean)
 
 
-def test_fingerprints_tell_functions_apart():
-    class Scaled:
-        def __init__(self, factor):
-            self.factor, self.calls = factor, []
-
-        def __call__(self, raw):
-            return self.factor * raw
-
-        def method(self, raw):
-            return raw
-
-    def counter():
-        n = 0
-
-        def count(raw):
-            """Count."""
-            nonlocal n
-            n += 1
-            return [n in {"a", "b", "c"} for _ in raw]
-
-        return count
-
-    one = counter()
-    before = fingerprint(one)
-    one([1.0])
-    assert fingerprint(one) == before
-    functions = [
-        np.mean,
-        np.max,
-        math.sqrt,
-        one,
-        Scaled(2.0),
-        Scaled(2.0).method,
-        partial(np.quantile, q=0.1),
-        partial(np.quantile, q=0.2),
-        partial(np.dot, np.eye(2)),
-        partial(np.dot, np.ones((2, 2))),
-        partial(np.dot, [object()]),
-        lru_cache(lambda raw: raw + 1),
-        lru_cache(lambda raw: raw + 2),
-        lambda raw, k=1: raw,
-        lambda raw, k=2: raw,
-        lambda raw: raw_data(raw, None),
-    ]
-    marks = [fingerprint(function) for function in functions]
-    assert None not in marks
-    assert len(set(marks)) == len(marks)
-    assert marks == [fingerprint(function) for function in functions]
-    assert fingerprint(object()) is None
-    assert fingerprint(None) == "none"
-    assert changed(marks[0], marks[1])
-    assert not changed(None, marks[1])
-    assert not changed("2.7:" + marks[0].partition(":")[2], marks[1])
-
-
 # ---- hostile files -------------------------------------------------------------------------------------------
 
 
-def test_other_files_are_refused_and_left_alone(path, prior):
-    path.write_text("rate,share\n1,2\n" * 10)
-    content = path.read_bytes()
-    with pytest.raises(StoreFormatError):
-        SimulationStore(path, prior)
-    assert path.read_bytes() == content
-
-
-def test_databases_of_other_programs_are_refused_and_left_alone(path, prior):
+def other_table(path):
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE photographs (name TEXT)")
     connection.close()
+
+
+@pytest.mark.parametrize("fill", [lambda path: path.write_text("rate,share\n1,2\n" * 10), other_table])
+def test_files_of_other_programs_are_refused_and_left_alone(path, prior, fill):
+    fill(path)
     content = path.read_bytes()
-    with pytest.raises(StoreFormatError):
+    with pytest.raises(StoreFormatError) as caught:
         SimulationStore(path, prior)
+    assert caught.value.version is None
     assert path.read_bytes() == content
 
 
-def test_newer_formats_are_refused(path, prior):
+@pytest.mark.parametrize("version", [1, 3])
+def test_other_formats_are_refused(path, prior, version):
     SimulationStore(path, prior).close()
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
+    changed(path, f"PRAGMA user_version = {version}")
     with pytest.raises(StoreFormatError) as caught:
         SimulationStore(path, prior)
-    assert caught.value.version == 2
+    assert caught.value.version == version
 
 
-def test_places_without_a_file_are_refused(tmp_path, prior):
-    for place in (tmp_path, tmp_path / "nowhere" / "runs.sqlite"):
+def test_places_without_a_regular_file_are_refused(tmp_path, prior):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "nowhere" / "runs.sqlite", tmp_path / "pipe", os.devnull):
         with pytest.raises(StoreError) as caught:
             SimulationStore(place, prior)
         assert caught.value.path == str(place)
-    assert not (tmp_path / "nowhere").exists()
+    assert [found.name for found in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_an_empty_file_becomes_a_store(path, prior):
@@ -407,13 +321,24 @@ def test_damage_is_reported(path, prior, damage):
         SimulationStore(path, prior)
 
 
-def test_a_row_of_the_wrong_length_is_damage(path, prior):
+@pytest.mark.parametrize(
+    ("column", "value"), [("theta", b"\0" * 16), ("theta", b"\0"), ("x", b"\0" * 16), ("reason", "no"), ("row", 7)]
+)
+def test_a_changed_row_is_damage(path, prior, column, value):
     simulate(double, prior, 3, store=path)
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("UPDATE simulations SET theta = x'00' WHERE row = 1")
-    connection.close()
+    changed(path, f"UPDATE simulations SET {column} = ? WHERE row = 1", value)
     with SimulationStore(path) as store, pytest.raises(StoreDamagedError):
         store.simulations()
+
+
+@pytest.mark.parametrize("change", ["theta = x'00'", "status = 'asked'"])
+def test_a_row_that_cannot_be_run_is_not_waited_for(path, prior, change):
+    with SimulationStore(path, prior, settings=StoreSettings(lease=0.05, poll=0.01)) as store:
+        simulate(double, prior, 3, store=store)
+        store.open_round("0", drawn_parameters(prior, 0, "0", 5), Plan(0, simulator="double:"))
+        changed(path, f"UPDATE simulations SET {change} WHERE row = 4")
+        with pytest.raises(StoreDamagedError):
+            simulate(double, prior, 5, store=store)
 
 
 def test_a_closed_store_says_so(path, prior):
@@ -426,7 +351,7 @@ def test_a_closed_store_says_so(path, prior):
 
 
 def test_a_store_that_another_process_holds_says_so(store, path):
-    store.database.rows("PRAGMA busy_timeout = 10")
+    store._rows("PRAGMA busy_timeout = 10")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusyError):
@@ -437,12 +362,12 @@ def test_a_store_that_another_process_holds_says_so(store, path):
 
 
 def test_a_full_disk_is_reported_and_the_store_stays_usable(store):
-    pages = store.database.rows("PRAGMA page_count")[0][0]
-    store.database.rows(f"PRAGMA max_page_count = {pages}")
+    pages = store._rows("PRAGMA page_count")[0][0]
+    store._rows(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError) as caught:
         store.ask(5000)
     assert caught.value.__cause__.sqlite_errorcode == sqlite3.SQLITE_FULL
-    store.database.rows("PRAGMA max_page_count = 1000000")
+    store._rows("PRAGMA max_page_count = 1000000")
     assert len(store.ask(2)) == 2
     assert store.counts()["asked"] == 2
 
@@ -503,88 +428,52 @@ def test_summaries_are_computed_again_from_raw_data(path, prior):
     np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=(1, 2)))
 
 
-# ---- claims --------------------------------------------------------------------------------------------------
+# ---- leases --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def planned(store, prior):
-    store.plan("0", drawn_parameters(prior, 0, "0", 10), Plan(0))
+    store.open_round("0", drawn_parameters(prior, 0, "0", 10), Plan(0))
     return store
 
 
-def test_two_claimants_never_hold_the_same_row(planned):
-    one, two = Claimant(planned.database), Claimant(planned.database)
-    with one.at_work(), two.at_work():
-        taken = [row for claimant in (one, two) * 4 for row, _ in claimant.claim("0", 8, 1)]
-        assert taken == list(range(8))
-        one.release_dead()
-        assert one.claim("0", 8, 1) == []
+def leased(store, worker, n=10, size=1):
+    found = store.lease(worker, "0", n, size)
+    return [] if found is None else found[0]
+
+
+def test_two_workers_never_hold_the_same_row(planned):
+    with planned.worker() as one, planned.worker() as two:
+        assert [row for worker in (one, two) * 4 for row in leased(planned, worker, 8)] == list(range(8))
+        assert leased(planned, one, 8) == []
+        assert planned.tally("0", 10) == (0, 0, 8)
     assert planned.counts()["open"] == 10
 
 
-def test_the_claims_of_a_dead_process_are_taken_over(planned):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    alive = Claimant(planned.database)
-    with alive.at_work():
-        assert [row for row, _ in alive.claim("0", 10, 5)] == list(range(5))
-        with planned.database.transaction() as connection:
-            connection.execute("UPDATE workers SET pid = ?", (dead.pid,))  # as if it had been that process
-        dead.wait()
-        heir = Claimant(planned.database)
-        heir.release_dead()
-        assert heir.claim("0", 10, 1)[0][0] == 0
+@pytest.mark.parametrize("seconds", [-1.0, 1e6], ids=["expired", "of a wrong clock"])
+def test_the_rows_of_a_dead_worker_are_taken_over(planned, seconds):
+    assert leased(planned, "dead", size=5) == list(range(5))
+    with planned.worker() as living:
+        assert leased(planned, living) == [5]
+        planned._rows("UPDATE simulations SET lease = ? WHERE worker = 'dead'", (time.time() + seconds,))
+        assert leased(planned, living, size=3) == [0, 1, 2]
+    assert planned.counts()["running"] == 0
 
 
-def test_a_number_given_to_a_new_process_is_not_mistaken_for_the_old_one(planned):
-    old = Claimant(planned.database)
-    with old.at_work():
-        old.claim("0", 10, 10)
-        with planned.database.transaction() as connection:
-            connection.execute("UPDATE workers SET born = 'long ago', pid = ?", (os.getpid(),))
-        heir = Claimant(planned.database)
-        heir.release_dead()
-        assert len(heir.claim("0", 10, 10)) == 10
-
-
-def test_a_process_elsewhere_is_dead_when_it_is_silent(planned):
-    far = Claimant(planned.database)
-    with far.at_work():
-        far.claim("0", 10, 10)
-        with planned.database.transaction() as connection:
-            connection.execute("UPDATE workers SET machine = 'elsewhere'")
-        heir = Claimant(planned.database)  # with the usual patience
-        heir.release_dead()
-        assert heir.claim("0", 10, 10) == []
-        heir.silence = 0.0
-        with planned.database.transaction() as connection:
-            connection.execute("UPDATE workers SET beat = beat + 1")
-        heir.release_dead()
-        assert heir.claim("0", 10, 10) == []
-        heir.release_dead()
-        assert len(heir.claim("0", 10, 10)) == 10
-
-
-def test_a_call_of_this_process_that_could_not_say_goodbye_is_dead(planned):
-    lost = Claimant(planned.database)
-    with lost.at_work():
-        worker = planned.database.rows("SELECT * FROM workers")[0]
-    with planned.database.transaction() as connection:  # as if it had been interrupted a second time
-        connection.execute("INSERT INTO workers VALUES (?, ?, ?, ?, ?)", worker)
-    assert len(lost.claim("0", 10, 10)) == 10
-    heir = Claimant(planned.database)
-    heir.release_dead()
-    assert len(heir.claim("0", 10, 10)) == 10
-
-
-def test_a_call_at_work_gives_signs_of_life(planned):
-    with Claimant(planned.database, heartbeat=0.005).at_work():
-        wait_until(lambda: planned.database.rows("SELECT beat FROM workers") >= [(3,)], "three signs of life")
-    assert planned.database.rows("SELECT beat FROM workers") == []
+def test_a_worker_renews_its_leases(path, prior, planned):
+    with (
+        SimulationStore(path, prior, settings=StoreSettings(heartbeat=0.005)) as store,
+        store.worker() as worker,
+    ):
+        assert leased(store, worker) == [0]
+        store._rows("UPDATE simulations SET lease = 0.0 WHERE status = 'running'")
+        wait_until(lambda: store._rows("SELECT lease FROM simulations WHERE row = 0")[0][0] > 0.0, "a heartbeat")
+        assert leased(planned, "another") == [1]
 
 
 def test_a_late_result_does_not_replace_the_first(planned, prior):
-    planned.finish("0", [0], [Result(np.array([1.0]), None, "", 0.1)])
-    planned.finish("0", [0], [Result(np.array([2.0]), None, "", 0.1)])
+    planned.finish("0", [0], [Result(np.array([1.0]))])
+    planned.finish("0", [0], [Result(np.array([2.0]))])
     np.testing.assert_array_equal(planned.simulations().x, [[1.0]])
 
 
@@ -598,7 +487,7 @@ def test_a_late_result_does_not_replace_the_first(planned, prior):
         StoreMismatchError("text", argument="seed", path="runs.sqlite", round="1"),
         StoreFormatError("text", path="runs.sqlite", version=2),
         SimulationError("text", failures={"returned None": 3}),
-        TransferError("text", function="summarize", parts=["lock"]),
+        TransferError("text", function="summarize"),
         FewValidWarning("text", n_valid=2, n=6),
         StoreWarning("text", argument="summarize", path="runs.sqlite", n_recomputed=6),
     ],

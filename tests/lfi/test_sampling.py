@@ -5,7 +5,7 @@ import pytest
 from expected import refused
 from scipy import stats
 
-from decond.lfi.samplers import temper
+from decond.lfi.sampling import temper
 
 LOW, HIGH = -1.0, 3.0
 CENTERS, SHARES, WIDTH = np.array([[-0.9, 0.0], [2.0, 2.0]]), np.array([0.7, 0.3]), 0.1
