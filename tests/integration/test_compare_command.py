@@ -13,7 +13,7 @@ from rich.console import Console
 
 from decond.cli.compare import comparison_tables
 from decond.cli.problem_file import BUILT_IN, read_task
-from decond.lfi.compared import chosen_methods
+from decond.lfi.compare_methods import methods_by_label
 from decond.plotting.figures import is_drawn_here
 from decond.tables import TableError
 
@@ -360,7 +360,7 @@ def test_all_methods_by_name(folder):
     (folder / "all.toml").write_text(changed(WAITS, '["rejection", "smc"]', '"all"'))
     assert read_task("all.toml").arguments["methods"] == "all"
     task = read_task("waits.toml").with_options(["all"], None, None)
-    assert set(chosen_methods(task.arguments["methods"])) > {"dme", "smc"}
+    assert set(methods_by_label(task.arguments["methods"])) > {"dme", "smc"}
 
 
 def test_a_comparison_that_is_stopped_writes_nothing(folder):

@@ -14,7 +14,7 @@ from decond.cli.infer import Files, MethodName, Outcome
 from decond.cli.simulators import read_observation, simulator_named
 from decond.lfi import METHODS, Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.diagnostics import Report
-from decond.lfi.diagnostics.predictive import compare
+from decond.lfi.diagnostics.predictive_checks import observation_among
 from decond.tables import TableError
 
 SIMULATOR = """
@@ -131,7 +131,7 @@ def test_a_diagnosis_is_said_once_and_for_readers(capsys):
     with pytest.warns(PosteriorWarning):
         posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)), notes=notes)
     simulated = np.random.default_rng(0).standard_normal((50, 1))
-    check = compare(Simulations(simulated, simulated), np.array([[0.0]]))
+    check = observation_among(Simulations(simulated, simulated), np.array([[0.0]]))
     diagnosis = Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)
     files = Files(Path("draws.csv"), Path("draws.png"), None)
     warned = [notes[0].replace(" (see probability_valid)", ""), notes[1], "new"]

@@ -126,10 +126,10 @@ def check_draws(path: Path, picture: Path, names: Sequence[str]) -> None:
 
     These are known by their number, by the names of the parameters, and by the picture beside them.
     """
-    from decond.lfi.posterior import DRAWS
+    from decond.lfi import Posterior
 
     def are_draws(path: Path) -> bool:
-        return is_picture(picture) and _shape(path) == ([as_name(name) for name in names], DRAWS)
+        return is_picture(picture) and _shape(path) == ([as_name(name) for name in names], Posterior.n_draws)
 
     _check_place(path, are_draws, "draws that decond infer wrote", "--output")
 

@@ -120,9 +120,9 @@ class Task:
 
             chosen_models(self.arguments.get("models", "all"))
         else:
-            from decond.lfi.compared import chosen_methods
+            from decond.lfi.compare_methods import methods_by_label
 
-            chosen_methods(self.arguments.get("methods", "all"))
+            methods_by_label(self.arguments.get("methods", "all"))
 
 
 def read_task(problem: str) -> Task:

@@ -85,17 +85,17 @@ def _validated(kind: Any) -> Build:
     return lambda _, n, seed: kind(seed=seed, summary="none")
 
 
-def _rejection(quantile: float, adjustment: str) -> Build:
+def _rejection(quantile: float, adjustment: Literal["none", "linear"]) -> Build:
     return lambda _, n, seed: lfi.RejectionABC(quantile, adjustment=adjustment, seed=seed, summary="none")
 
 
-def _smc(adjustment: str) -> Build:
+def _smc(adjustment: Literal["none", "linear"]) -> Build:
     return lambda lv, n, seed: lfi.SMCABC(
         lv.simulator, n, lv.batched, adjustment=adjustment, seed=seed, summary="none"
     )
 
 
-def _lfvi(loss: str) -> Build:
+def _lfvi(loss: Literal["log", "hinge"]) -> Build:
     return lambda lv, n, seed: lfi.LFVI(lv.simulator, n, lv.batched, loss=loss, seed=seed)
 
 
