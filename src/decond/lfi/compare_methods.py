@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,17 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["compare", "method_by_label", "method_variants", "methods_by_label"]
 
 
-class Problem(Protocol):
-    """A problem that has everything, such as `problems.exponential_gamma()`."""
-
-    simulator: Simulator
-    prior: Prior
-    observed: ArrayLike
-    batched: bool
-
-
 def compare(
-    simulator: Simulator | Problem,
+    simulator: Any,
     prior: Prior | None = None,
     observed: Observation | None = None,
     methods: str | Sequence[str | Method] | Mapping[str, str | Method] = "all",

@@ -113,8 +113,7 @@ def infer(
     check_options(batched, timeout)
     chosen = copy.copy(method_named(method, seed))
     seen = _as_seen(chosen, observed, summarize)
-    total = check_budget(n_simulations, prior, chosen)
-    few = Method.n_needed(prior.dim)
+    total, few = check_budget(n_simulations, prior, chosen), Method.n_needed(prior.dim)
     sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"), few)
     with contextlib.ExitStack() as closing:
         report = closing.enter_context(progress_bar("inferring", shown=progress))
@@ -125,12 +124,12 @@ def infer(
             "timeout": timeout,
             "batched": batched,
         }
-        run = _Run(chosen, simulator, prior, seed, options)
         if chosen.runs_simulator:
             sizes = [min(max(total // 5, few), total - 1)]
         check_on_few(chosen, simulator, prior, seen, sizes[0], seed, options)
         if summarize is not None:
             _check_raw_names(observed, prior, options["store"])
+        run = _Run(chosen, simulator, prior, seed, options)
         if isinstance(chosen, SimulatingMethod) and chosen.runs_simulator:
             return run.with_own_simulations(chosen, seen, sizes[0], total)
         for number, size in enumerate(sizes):

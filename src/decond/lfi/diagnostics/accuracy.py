@@ -10,8 +10,8 @@ from scipy.integrate import cumulative_trapezoid
 
 from decond.checks import as_rows, frozen
 from decond.errors import ArgumentError
-from decond.lfi.diagnostics.distances import c2st, variation_of_draws
 from decond.lfi.diagnostics.rank_calibration import simulation_based_calibration
+from decond.lfi.diagnostics.sample_distances import c2st, variation_of_draws
 from decond.lfi.methods.method import Method
 from decond.lfi.posterior_draws import Posterior
 from decond.lfi.prior import Prior

@@ -215,41 +215,28 @@ def diagnose(
     names = sims.summary_names or (None if method.takes_raw else value_names(observed))
     known = None if truth is None else prior.rows(truth, "truth")[0]
     posterior = copy.copy(method).fit(sims, prior).posterior(observed)
-    if simulator is None:
-        check = observation_among(sims, row, level, names)
-    else:
-        check = posterior_predictive_check(
-            posterior, simulator, row, n_predictive, level=level, names=names, **options
-        )
+    check = observation_among(sims, row, level, names)
+    if simulator is not None:
+        predicted: dict[str, Any] = {"level": level, "names": names, **options}
+        check = posterior_predictive_check(posterior, simulator, row, n_predictive, **predicted)
+    why_not = ""
     if test is None:
         test, why_not = _fresh_simulations(sims, prior, simulator, n, seed, options)
         test = None if test is None else test.ordered_as(names)
-    else:
-        why_not = ""
     calibration = sufficiency = None
     if not why_not:
-        calibration_time = 0.7 * seconds  # the rest is for the fits with half of the simulations
         with progress_bar("checking the posterior", shown=None if progress is None else False) as bar:
-            report = progress or bar
-            calibration = simulation_based_calibration(
-                method,
-                sims,
-                prior,
-                n,
-                seed=seed,
-                test=test,
-                level=level,
-                seconds=calibration_time,
-                progress=report,
-            )
+            trials: dict[str, Any] = {"test": test, "seed": seed, "level": level, "progress": progress or bar}
+            # seven tenths of the time are for all simulations, the rest is for the fits with half of them
+            calibration = simulation_based_calibration(method, sims, prior, n, seconds=0.7 * seconds, **trials)
             sufficiency = enough_simulations(
                 method,
                 sims,
                 prior,
                 test=test,
                 calibration=calibration,
-                seconds=seconds - calibration_time,
-                progress=report,
+                seconds=0.3 * seconds,
+                progress=progress or bar,
             )
     remote = share_as_remote(sims, row)
     return Report(posterior, calibration, sufficiency, check, simulator is not None, remote, why_not, known)

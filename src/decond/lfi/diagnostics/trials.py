@@ -12,7 +12,7 @@ import numpy as np
 from decond.checks import as_count, as_generator, as_number
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
-from decond.lfi.methods.method import Method
+from decond.lfi.methods.method import Method, check_simulations
 from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
@@ -199,27 +199,16 @@ def check_method(method: Method) -> None:
 
 
 def _check(sims: Simulations, prior: Prior, plan: TrialPlan) -> None:
-    for value, name, kind in ((sims, "sims", Simulations), (prior, "prior", Prior)):
-        if not isinstance(value, kind):
-            raise ArgumentTypeError(name, f"{name} is {type(value).__name__}; give an lfi.{kind.__name__}.")
+    check_simulations(sims, prior)
     source, name = (sims, "sims") if plan.test is None else (plan.test, "test")
-    if not isinstance(source, Simulations):
-        raise ArgumentTypeError(
-            "test", f"test is {type(source).__name__}; give lfi.Simulations, from lfi.simulate(...)."
-        )
-    if source.theta.shape[1] != prior.dim or source.x.shape[1] != sims.x.shape[1]:
+    check_simulations(source, prior, name)
+    if source.x.shape[1] != sims.x.shape[1]:
         raise ArgumentError(
-            name,
-            f"{name} has {source.theta.shape[1]} parameter(s) and {source.x.shape[1]} summaries, but the prior "
-            f"has {prior.dim} and the simulations have {sims.x.shape[1]}.",
+            name, f"{name} has {source.x.shape[1]} summaries, but the simulations have {sims.x.shape[1]}."
         )
     if not source.n_valid:
         raise ArgumentError(
-            name, f"none of the {len(source)} simulations in {name} is valid; nothing can be judged by them."
-        )
-    if not prior.contains(source.theta).all():
-        raise ArgumentError(
-            name, f"some parameters in {name} lie outside the prior's support; give draws of the prior."
+            name, f"none of the {len(source)} simulations in {name} is valid, so there is nothing to check."
         )
     different = difference_from_prior(source, prior)
     if different:
@@ -230,12 +219,12 @@ def _check(sims: Simulations, prior: Prior, plan: TrialPlan) -> None:
             'test=lfi.simulate(simulator, prior, 200, round="test").',
         )
     if plan.test is not None:
-        seen = {row.tobytes() for row in sims.theta}
-        again = sum(row.tobytes() in seen for row in plan.test.theta)
+        fitted = {row.tobytes() for row in sims.theta}
+        again = sum(row.tobytes() in fitted for row in plan.test.theta)
         if again:
             raise ArgumentError(
                 "test",
-                f"{again} of {len(plan.test)} rows of test are among sims too, and nothing may be judged on what it "
+                f"{again} of {len(plan.test)} rows of test are among sims too, and nothing may be checked on what it "
                 'was fitted on. Simulate others, with another seed or round: lfi.simulate(..., round="test").',
             )
 

@@ -24,7 +24,14 @@ from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
 
-__all__ = ["Method", "SummaryOption", "effective_sample_size", "nearest_distances", "summarized_observation"]
+__all__ = [
+    "Method",
+    "SummaryOption",
+    "check_simulations",
+    "effective_sample_size",
+    "nearest_distances",
+    "summarized_observation",
+]
 
 SummaryOption = Literal["auto", "none", "learned"]
 
@@ -75,7 +82,8 @@ class Method(ABC):
         Returns:
             The method itself.
         """
-        _check_inputs(sims, prior, self.n_needed)
+        check_simulations(sims, prior)
+        _check_enough(sims, prior, self.n_needed(prior.dim))
         check_choice(self.summary, "summary", ("auto", "none", "learned"))
         self.prior_, self.sims_ = prior, _distinct(sims)
         self.n_repeats_ = len(sims) - len(self.sims_)
@@ -283,35 +291,44 @@ def summarized_observation(
     return as_row(x, "observed") if names is None else dict(zip(names, x, strict=True))
 
 
-def _check_inputs(sims: Simulations, prior: Prior, n_needed: Callable[[int], int]) -> None:
+def check_simulations(sims: Simulations, prior: Prior, name: str = "sims") -> None:
+    """Raise unless simulations go with a prior: the same parameters, all inside its support.
+
+    Parameters:
+        sims: The simulations.
+        prior: The prior of the parameters.
+        name: What the simulations are called.
+    """
     if not isinstance(sims, Simulations):
         raise ArgumentTypeError(
-            "sims",
-            f"sims is {type(sims).__name__}; give lfi.Simulations, from lfi.simulate(...) or as "
+            name,
+            f"{name} is {type(sims).__name__}; give lfi.Simulations, from lfi.simulate(...) or as "
             "lfi.Simulations(theta=..., x=...).",
         )
     if not isinstance(prior, Prior):
         raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
     if sims.theta.shape[1] != prior.dim:
         raise ArgumentError(
-            "sims",
+            name,
             f"the simulations have {sims.theta.shape[1]} parameter(s) but the prior has {prior.dim} "
             f"({', '.join(prior.names)}).",
         )
     if sims.named and sims.names != prior.names:
         raise ArgumentError(
-            "sims",
+            name,
             f"the simulations' parameters are called {', '.join(sims.names)} but the prior's "
             f"{', '.join(prior.names)}; give the columns of theta in the prior's order, and names to match.",
         )
-    if not prior.contains(sims.theta).all():
-        bad = int((~prior.contains(sims.theta)).sum())
+    outside = int((~prior.contains(sims.theta)).sum())
+    if outside:
         raise ArgumentError(
-            "sims",
-            f"{bad} of {len(sims)} simulations have parameters outside the prior's support {prior!r}. They tell "
+            name,
+            f"{outside} of {len(sims)} simulations have parameters outside the prior's support {prior!r}. They tell "
             "nothing about the posterior; leave them out, or widen the prior.",
         )
-    needed = n_needed(prior.dim)
+
+
+def _check_enough(sims: Simulations, prior: Prior, needed: int) -> None:
     if sims.n_valid < needed:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in sims.failures.items())
         raise ArgumentError(
