@@ -167,7 +167,7 @@ def test_columns_find_the_scale_of_even_noise():
     ).astype(float)
     columns = Columns.chosen(x, phi, np.ones(400))
     assert columns.power[1:].tolist() == [0.0, 1.0, 1.0]
-    assert columns.shape[0] == 0.5
+    assert columns.power[0] == 0.5
     step = 1e-5
     slope = (columns.apply(x + step) - columns.apply(x)) / step
     assert columns.log_slopes(x) == pytest.approx(np.log(np.maximum(slope, 1e-12)), abs=1e-3)

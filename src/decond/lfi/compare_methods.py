@@ -68,28 +68,47 @@ def compare(
 
     A method that fails, or whose extra is not installed, is a row with the reason among its notes.
 
-    Parameters:
-        simulator: As `lfi.infer` takes it; or a problem such as `problems.exponential_gamma()`, which has everything.
-        prior: The prior.
-        observed: The observation; with `summarize` as the simulator returns it.
-        methods: "all", names (see `lfi.METHODS`; also "lfvi_hinge") and methods, or a mapping from labels to them.
-        n_simulations: How many simulations each method may use, all counted.
-        seeds: Of simulations and methods: how many, or which. The table holds means over them.
-        rounds: For methods that simulate in rounds.
-        reference: The true posterior: its log density at rows of parameters, up to a constant, or draws of it (at
-            least 200).
-        true_parameters: What the observation was made with, a row or a dict; the table says how often 95 % intervals
-            hold it.
-        calibrate: Whether to check calibration; by default where there is no reference.
-        batched: Whether the simulator takes many rows at once.
-        summarize: Turns what the simulator returns into summaries. Methods that compare raw data sets need it.
-        n_jobs: How many simulations run at once, as in `lfi.simulate`.
-        timeout: Seconds after which a simulation counts as failed.
-        progress: Show a bar; by default on a terminal only.
+    Parameters
+    ----------
+    simulator : object
+        As `lfi.infer` takes it; or a problem such as `problems.exponential_gamma()`, which has everything.
+    prior : Prior, optional
+        The prior.
+    observed : array_like or dict, optional
+        The observation; with `summarize` as the simulator returns it.
+    methods : str, sequence of str or Method or dict, optional
+        "all", names (see `lfi.METHODS`; also "lfvi_hinge") and methods, or a mapping from labels to them.
+    n_simulations : int, optional
+        How many simulations each method may use, all counted.
+    seeds : int or sequence of int, optional
+        Of simulations and methods: how many, or which. The table holds means over them.
+    rounds : int, optional
+        For methods that simulate in rounds.
+    reference : array_like or callable, optional
+        The true posterior: its log density at rows of parameters, up to a constant, or draws of it (at least
+        200).
+    true_parameters : array_like or dict, optional
+        What the observation was made with, a row or a dict; the table says how often 95 % intervals hold it.
+    calibrate : bool, optional
+        Whether to check calibration; by default where there is no reference.
+    batched : bool, optional
+        Whether the simulator takes many rows at once.
+    summarize : callable, optional
+        Turns what the simulator returns into summaries. Methods that compare raw data sets need it.
+    n_jobs : int, optional
+        How many simulations run at once, as in `lfi.simulate`.
+    timeout : float, optional
+        Seconds after which a simulation counts as failed.
+    progress : bool, optional
+        Show a bar; by default on a terminal only.
 
-    Returns:
+    Returns
+    -------
+    Comparison
         The table, the picture and the posteriors.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"mean": stats.norm(0, 2)})
     >>> def simulator(theta, rng):
@@ -151,15 +170,24 @@ class _Given:
     ) -> "_Given":
         """Return the problem, with raw data sets where methods compare these, or raise if something is missing.
 
-        Parameters:
-            simulator: The simulator, or an object that has everything.
-            prior: The prior.
-            observed: The observation.
-            reference: The true posterior.
-            truth: The true parameters.
-            batched: Whether the simulator takes many rows at once.
-            summarize: Turns what the simulator returns into summaries.
-            raw: Whether a method compares raw data sets.
+        Parameters
+        ----------
+        simulator : object
+            The simulator, or an object that has everything.
+        prior : Prior, optional
+            The prior.
+        observed : array_like or dict, optional
+            The observation.
+        reference : object
+            The true posterior.
+        truth : object
+            The true parameters.
+        batched : bool
+            Whether the simulator takes many rows at once.
+        summarize : callable, optional
+            Turns what the simulator returns into summaries.
+        raw : bool
+            Whether a method compares raw data sets.
         """
         problem, name = simulator, str(getattr(simulator, "__name__", "simulator"))
         if all(hasattr(problem, part) for part in ("simulator", "prior", "observed", "batched")):
@@ -205,9 +233,12 @@ def methods_by_label(
 def method_by_label(method: str | Method, seed: int) -> Method:
     """Return a method of its own for one run.
 
-    Parameters:
-        method: The method, which is copied, or its name.
-        seed: The seed of that run.
+    Parameters
+    ----------
+    method : str or Method
+        The method, which is copied, or its name.
+    seed : int
+        The seed of that run.
     """
     if isinstance(method, Method):
         own = copy.copy(method)
@@ -246,12 +277,18 @@ class _Shared(NamedTuple):
     def simulated(cls, given: _Given, budget: int, seed: int, options: dict[str, Any], path: Path) -> "_Shared":
         """Run them, the first few alone, so that an observation of another kind is refused early.
 
-        Parameters:
-            given: The problem.
-            budget: How many simulations.
-            seed: Their seed.
-            options: Options of `lfi.simulate`.
-            path: The file of the store.
+        Parameters
+        ----------
+        given : _Given
+            The problem.
+        budget : int
+            How many simulations.
+        seed : int
+            Their seed.
+        options : dict
+            Options of `lfi.simulate`.
+        path : Path
+            The file of the store.
         """
         begin = time.perf_counter()
         seen = given.observed
@@ -275,12 +312,18 @@ class _Shared(NamedTuple):
     def run(self, label: str, method: str | Method, rounds: int, scorer: Scorer, calibrate: bool) -> _Run:
         """Run one method and score it; whatever it raises is the reason why its row, or some of it, is empty.
 
-        Parameters:
-            label: What the method is called.
-            method: The method, or its name.
-            rounds: Rounds of simulations.
-            scorer: Scores posteriors.
-            calibrate: Whether calibration may be checked.
+        Parameters
+        ----------
+        label : str
+            What the method is called.
+        method : str or Method
+            The method, or its name.
+        rounds : int
+            Rounds of simulations.
+        scorer : Scorer
+            Scores posteriors.
+        calibrate : bool
+            Whether calibration may be checked.
         """
         begin, given, seed = time.perf_counter(), self.given, self.seed
         try:

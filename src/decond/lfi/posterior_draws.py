@@ -31,26 +31,44 @@ Sampler = Callable[[int, np.random.Generator], np.ndarray]
 class Posterior:
     """What the observation says about the parameters, as draws and, where a method has it, as a density.
 
-    Parameters:
-        prior: The prior.
-        sampler: Returns draws of the parameters, in random order or in the order of herding, given how many and a
-            generator.
-        embedding: The weighted points behind the draws, for methods that have them.
-        log_likelihood: The log-likelihood as a function of rows of parameters.
-        log_evidence: The log of the evidence.
-        log_normalizer: The integral of likelihood times prior, where the likelihood is not one of the data.
-        effective: The effective sample size.
-        notes: Reasons why the answer may be wrong; each is issued as a warning.
-        proposer: Like `sampler`, of a wider distribution for further rounds.
-        seed: Seed of `samples`.
+    Parameters
+    ----------
+    prior : Prior
+        The prior.
+    sampler : callable
+        Returns draws of the parameters, in random order or in the order of herding, given how many and a
+        generator.
+    embedding : MeanEmbedding, optional
+        The weighted points behind the draws, for methods that have them.
+    log_likelihood : callable, optional
+        The log-likelihood as a function of rows of parameters.
+    log_evidence : float, optional
+        The log of the evidence.
+    log_normalizer : float, optional
+        The integral of likelihood times prior, where the likelihood is not one of the data.
+    effective : float, optional
+        The effective sample size.
+    notes : list of str, optional
+        Reasons why the answer may be wrong; each is issued as a warning.
+    proposer : callable, optional
+        Like `sampler`, of a wider distribution for further rounds.
+    seed : int, Generator or None, optional
+        Seed of `samples`.
 
-    Attributes:
-        simulations: The simulations that it was made from.
-        warnings: The reasons why the answer may be wrong; `notes` are their texts.
-        n_draws: Draws behind means, quantiles and pictures.
-        prior_share: Share of the prior in the proposal of a further round, so that no region is given up for good
-            (defensive mixture, Hesterberg 1995).
+    Attributes
+    ----------
+    simulations
+        The simulations that it was made from.
+    warnings
+        The reasons why the answer may be wrong; `notes` are their texts.
+    n_draws
+        Draws behind means, quantiles and pictures.
+    prior_share
+        Share of the prior in the proposal of a further round, so that no region is given up for good (defensive
+        mixture, Hesterberg 1995).
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2)})
     >>> posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
@@ -112,11 +130,16 @@ class Posterior:
     def sample(self, n: int, seed: Seed = None) -> NDArray[np.float64]:
         """Return draws of the posterior.
 
-        Parameters:
-            n: How many.
-            seed: Seed of the draws; without one always the same ones.
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, Generator or None, optional
+            Seed of the draws; without one always the same ones.
 
-        Returns:
+        Returns
+        -------
+        ndarray
             The draws (n, d), columns in the prior's order.
         """
         count = as_count(n, "n")
@@ -127,11 +150,16 @@ class Posterior:
     def propose(self, n: int, seed: Seed | np.random.SeedSequence = 0) -> NDArray[np.float64]:
         """Return parameters worth simulating next: draws of a widened posterior, and a tenth of the prior.
 
-        Parameters:
-            n: How many.
-            seed: Seed of the draws.
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, Generator or None or np.random.SeedSequence, optional
+            Seed of the draws.
 
-        Returns:
+        Returns
+        -------
+        ndarray
             The parameters (n, d).
         """
         rng = as_generator(seed)
@@ -185,11 +213,16 @@ class Posterior:
     def marginal_density(self, parameter: str | int, grid: ArrayLike) -> NDArray[np.float64]:
         """Return the density of one parameter on a grid of its values, estimated from the draws.
 
-        Parameters:
-            parameter: Its name or its number.
-            grid: The values (g,).
+        Parameters
+        ----------
+        parameter : str or int
+            Its name or its number.
+        grid : array_like of shape (g,)
+            The values.
 
-        Returns:
+        Returns
+        -------
+        ndarray
             The densities (g,).
         """
         column = self._column(parameter)
@@ -216,10 +249,14 @@ class Posterior:
     def predictive(self, simulator: Callable[..., Any], n: int = 100, **options: Any) -> Simulations:
         """Simulate at draws of the posterior.
 
-        Parameters:
-            simulator: The simulator.
-            n: How many simulations.
-            options: Options of `lfi.simulate`.
+        Parameters
+        ----------
+        simulator : callable
+            The simulator.
+        n : int, optional
+            How many simulations.
+        options : object
+            Options of `lfi.simulate`.
         """
         from decond.lfi.simulate import simulate
 
@@ -246,13 +283,20 @@ class Posterior:
     def plot(self, truth: ArrayLike | None = None, ax: "Axes | NDArray[np.object_] | None" = None) -> "PairsDisplay":
         """Draw marginals on the diagonal and pairs below it.
 
-        Parameters:
-            truth: The true parameters, where they are known; drawn as lines.
-            ax: One of your axes, or an array (d, d) of them; without it a new figure is made.
+        Parameters
+        ----------
+        truth : array_like, optional
+            The true parameters, where they are known; drawn as lines.
+        ax : Axes or ndarray of shape (d, d), optional
+            One of your axes, or an array of them; without it a new figure is made.
 
-        Returns:
+        Returns
+        -------
+        PairsDisplay
             The display.
 
+        Examples
+        --------
         >>> from scipy import stats
         >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
         >>> posterior.plot(truth=[2.0]).ax_.get_xlabel()
@@ -360,11 +404,16 @@ def reflected_density(
 ) -> NDArray[np.float64]:
     """Return a kernel estimate of a density that keeps its mass inside a range by reflection at the ends.
 
-    Parameters:
-        draws: Draws of one parameter (n,).
-        grid: Where the density is wanted (g,).
-        low: Least possible value.
-        high: Largest possible value.
+    Parameters
+    ----------
+    draws : ndarray of shape (n,)
+        Draws of one parameter.
+    grid : ndarray of shape (g,)
+        Where the density is wanted.
+    low : float
+        Least possible value.
+    high : float
+        Largest possible value.
     """
     from scipy.stats import gaussian_kde
 

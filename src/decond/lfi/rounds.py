@@ -75,30 +75,47 @@ def infer(
     the simulator themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an
     interruption they start again from round 0. `timeout` holds, and what they ran is in the store as round "method".
 
-    Parameters:
-        simulator: ``simulator(theta, rng)`` with parameters (d,) in the prior's order and a NumPy generator; it
-            returns summaries (s,).
-        prior: The prior of the parameters.
-        observed: The observation, values in the order in which the simulator returns them. If both have names (a
-            dict, or a pandas Series; `observed` also a frame of one row), these have to be the same, and their order
-            does not matter.
-        n_simulations: Simulations in all.
-        rounds: Rounds of simulations.
-        method: A name of `lfi.METHODS`, "auto", or a method. A method that you give stays as it was: look at
-            ``posterior.simulations`` for what was run.
-        batched: Whether the simulator takes many rows of parameters at once, (n, d) → (n, s).
-        seed: Seed of everything random.
-        n_jobs: How many simulations run at once, as in `lfi.simulate`.
-        store: A `SimulationStore`, or its path.
-        progress: Show a bar; by default on a terminal only.
-        summarize: Turns what the simulator returns into summaries; the observation is raw then, too, and is
-            summarized in the same way. Methods that take raw data sets (`takes_raw`) need it, and see the observation
-            as it is.
-        timeout: Seconds after which a simulation counts as failed.
+    Parameters
+    ----------
+    simulator : callable
+        ``simulator(theta, rng)`` with parameters (d,) in the prior's order and a NumPy generator; it returns
+        summaries (s,).
+    prior : Prior
+        The prior of the parameters.
+    observed : array_like or dict
+        The observation, values in the order in which the simulator returns them. If both have names (a dict, or a
+        pandas Series; `observed` also a frame of one row), these have to be the same, and their order does not
+        matter.
+    n_simulations : int, optional
+        Simulations in all.
+    rounds : int, optional
+        Rounds of simulations.
+    method : str or Method, optional
+        A name of `lfi.METHODS`, "auto", or a method. A method that you give stays as it was: look at
+        ``posterior.simulations`` for what was run.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once, (n, d) → (n, s).
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    n_jobs : int, optional
+        How many simulations run at once, as in `lfi.simulate`.
+    store : SimulationStore, str or path-like, optional
+        A `SimulationStore`, or its path.
+    progress : bool, optional
+        Show a bar; by default on a terminal only.
+    summarize : callable, optional
+        Turns what the simulator returns into summaries; the observation is raw then, too, and is summarized in
+        the same way. Methods that take raw data sets (`takes_raw`) need it, and see the observation as it is.
+    timeout : float, optional
+        Seconds after which a simulation counts as failed.
 
-    Returns:
+    Returns
+    -------
+    Posterior
         The posterior.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"mean": stats.norm(0, 2)})
     >>> def simulator(theta, rng):
@@ -156,11 +173,16 @@ class _Run:
     def next_round(self, number: int, size: int, seen: Observation, observed: Observation) -> None:
         """Simulate at draws of the prior or of the posterior so far, and fit again.
 
-        Parameters:
-            number: The number of the round.
-            size: Its simulations.
-            seen: The observation as the method takes it.
-            observed: The observation as the user gave it.
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        size : int
+            Its simulations.
+        seen : array_like or dict
+            The observation as the method takes it.
+        observed : array_like or dict
+            The observation as the user gave it.
         """
         label, proposal = str(number), None
         if self.posterior is not None and self._sims is not None:
@@ -175,11 +197,16 @@ class _Run:
     def with_own_simulations(self, method: SimulatingMethod, seen: Observation, pilot: int, total: int) -> Posterior:
         """Return the posterior of a method that runs the simulator itself, after a pilot.
 
-        Parameters:
-            method: The method.
-            seen: The observation as the method takes it.
-            pilot: Simulations of the pilot.
-            total: Simulations in all.
+        Parameters
+        ----------
+        method : SimulatingMethod
+            The method.
+        seen : array_like or dict
+            The observation as the method takes it.
+        pilot : int
+            Simulations of the pilot.
+        total : int
+            Simulations in all.
         """
         options = self._options
         sims = simulate(self._simulator, self._prior, pilot, seed=self._seed, round=0, **options)
@@ -218,9 +245,12 @@ class _Run:
 def method_named(method: str | Method, seed: Seed = 0) -> Method:
     """Return a method by its name.
 
-    Parameters:
-        method: The name, or a method, which is returned as it is.
-        seed: The seed of a method by name.
+    Parameters
+    ----------
+    method : str or Method
+        The name, or a method, which is returned as it is.
+    seed : int, Generator or None, optional
+        The seed of a method by name.
     """
     if isinstance(method, Method):
         return method
@@ -238,11 +268,17 @@ def round_sizes(total: int, rounds: int, first: int = 1) -> list[int]:
 
     If the first round takes all that there is, or almost, there are fewer rounds.
 
-    Parameters:
-        total: Simulations in all.
-        rounds: Most rounds.
-        first: Least simulations of the first round.
+    Parameters
+    ----------
+    total : int
+        Simulations in all.
+    rounds : int
+        Most rounds.
+    first : int, optional
+        Least simulations of the first round.
 
+    Examples
+    --------
     >>> round_sizes(1000, 3)
     [400, 300, 300]
     >>> round_sizes(20, 3, first=12)
@@ -266,10 +302,14 @@ def round_sizes(total: int, rounds: int, first: int = 1) -> list[int]:
 def check_budget(n_simulations: int, prior: Prior, method: Method | None = None) -> int:
     """Return the number of simulations; raise if it is too small to begin with.
 
-    Parameters:
-        n_simulations: Simulations in all.
-        prior: The prior of the parameters.
-        method: The method; None for any.
+    Parameters
+    ----------
+    n_simulations : int
+        Simulations in all.
+    prior : Prior
+        The prior of the parameters.
+    method : Method, optional
+        The method; None for any.
     """
     total = as_count(n_simulations, "n_simulations")
     needed = Method.n_needed(prior.dim) + (1 if method is None or method.runs_simulator else 0)
@@ -297,14 +337,22 @@ def check_on_few(
     They are as many as run at once. If the observation is not like these, or all fail, more are run to be sure: one
     simulation alone may be the odd one.
 
-    Parameters:
-        method: The method.
-        simulator: The simulator.
-        prior: The prior of the parameters.
-        observed: The observation as the method takes it.
-        size: Simulations of the first round.
-        seed: The seed of the simulations.
-        options: Options of `lfi.simulate`.
+    Parameters
+    ----------
+    method : Method
+        The method.
+    simulator : callable
+        The simulator.
+    prior : Prior
+        The prior of the parameters.
+    observed : array_like or dict
+        The observation as the method takes it.
+    size : int
+        Simulations of the first round.
+    seed : int, Generator or None
+        The seed of the simulations.
+    options : dict
+        Options of `lfi.simulate`.
     """
     n_jobs = options["n_jobs"]
     few = 1 if n_jobs == 0 else joblib.effective_n_jobs(n_jobs)  # simulate refuses 0

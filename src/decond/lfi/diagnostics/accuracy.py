@@ -53,10 +53,14 @@ class AccuracySettings:
 class TruePosterior:
     """The true posterior.
 
-    Parameters:
-        prior: The prior of the parameters.
-        given: Its log density up to a constant, as a function of rows of parameters, or draws of it.
-        settings: The numbers of scoring.
+    Parameters
+    ----------
+    prior : Prior
+        The prior of the parameters.
+    given : array_like or callable
+        Its log density up to a constant, as a function of rows of parameters, or draws of it.
+    settings : AccuracySettings
+        The numbers of scoring.
     """
 
     def __init__(self, prior: Prior, given: ArrayLike | LogDensity, settings: AccuracySettings) -> None:
@@ -147,12 +151,19 @@ class TruePosterior:
 class Scorer:
     """What is known of a problem, and the columns of a comparison that follow from it.
 
-    Attributes:
-        prior: The prior of the parameters.
-        reference: The true posterior, where it is known.
-        true_parameters: The parameters that made the observation (d,), where they are known.
-        calibrates: Whether calibration is checked.
+    Attributes
+    ----------
+    prior : Prior
+        The prior of the parameters.
+    reference : TruePosterior, optional
+        The true posterior, where it is known.
+    true_parameters : ndarray of shape (d,), optional
+        The parameters that made the observation, where they are known.
+    calibrates : bool
+        Whether calibration is checked.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2)})
     >>> scorer = Scorer.of(prior, stats.gamma(4, scale=0.5).logpdf, [2.0], None)
@@ -178,11 +189,16 @@ class Scorer:
     ) -> "Scorer":
         """Return the scorer of a problem, checked.
 
-        Parameters:
-            prior: The prior of the parameters.
-            reference: The log density of the true posterior, or draws of it.
-            true_parameters: A row, or a dict by name.
-            calibrate: Whether to check calibration; by default where there is no reference.
+        Parameters
+        ----------
+        prior : Prior
+            The prior of the parameters.
+        reference : array_like or callable, optional
+            The log density of the true posterior, or draws of it.
+        true_parameters : array_like or dict, optional
+            A row, or a dict by name.
+        calibrate : bool, optional
+            Whether to check calibration; by default where there is no reference.
         """
         known = None if reference is None else TruePosterior(prior, reference, AccuracySettings())
         truth = _true_parameters(prior, true_parameters)
@@ -250,10 +266,14 @@ class Scorer:
     def calibration(self, method: Method, sims: Simulations, seed: int) -> Row:
         """Return how often intervals hold the parameters of held-out simulations, or a note on why not.
 
-        Parameters:
-            method: The method.
-            sims: Simulations at draws of the prior.
-            seed: Seed of folds and draws.
+        Parameters
+        ----------
+        method : Method
+            The method.
+        sims : Simulations
+            Simulations at draws of the prior.
+        seed : int
+            Seed of folds and draws.
         """
         if method.runs_simulator:
             note = "calibration is not checked: this method runs the simulator itself for each observation"

@@ -45,19 +45,32 @@ __all__ = ["Report", "diagnose"]
 class Report:
     """What `diagnose` found: a verdict in words, the sentences with the numbers behind it, and the page of plots.
 
-    Attributes:
-        posterior: The posterior.
-        calibration: None where it could not be checked; a sentence says why.
-        sufficiency: Likewise.
-        predictive: Where the observation lies among data at draws of the posterior, or among the given simulations
-            where there was no simulator.
-        from_posterior: Which of the two.
-        remote_share: Share of the simulations that are as far from their nearest neighbor as the observation is.
-        why_not: Why calibration was not checked.
-        truth: The true parameters, where they are known.
-        least_remote_share: Below this share the observation counts as outside; as for `ExtrapolationWarning`.
-        least_effective: Effective sample size for each parameter that is wanted. Rule of thumb.
+    Attributes
+    ----------
+    posterior : Posterior
+        The posterior.
+    calibration : Calibration, optional
+        None where it could not be checked; a sentence says why.
+    sufficiency : Sufficiency, optional
+        Likewise.
+    predictive : PredictiveCheck
+        Where the observation lies among data at draws of the posterior, or among the given simulations where
+        there was no simulator.
+    from_posterior : bool
+        Which of the two.
+    remote_share : float
+        Share of the simulations that are as far from their nearest neighbor as the observation is.
+    why_not : str
+        Why calibration was not checked.
+    truth : ndarray, optional
+        The true parameters, where they are known.
+    least_remote_share
+        Below this share the observation counts as outside; as for `ExtrapolationWarning`.
+    least_effective
+        Effective sample size for each parameter that is wanted. Rule of thumb.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> from decond.lfi.diagnostics.predictive_checks import observation_among
@@ -180,25 +193,42 @@ def diagnose(
       unusual as the observation. This needs the simulator.
     - "fine": none of these. Stated uncertainties are right on average then; they may be larger than need be.
 
-    Parameters:
-        method: The method.
-        sims: The simulations.
-        prior: The prior of the parameters.
-        observed: The observation. For a method that takes raw data sets (`takes_raw`) it is one, and `options` have
-            the function `summarize` that made the summaries of the simulations; the other checks look at these.
-        simulator: The simulator, for predictive checks.
-        test: Simulations at fresh draws of the prior. Where `sims` come from rounds, calibration needs them, or the
-            simulator, which is then run n times at draws of the prior; without either, that check is left out, and a
-            sentence says so.
-        n: Posteriors for calibration.
-        n_predictive: Simulations at draws of the posterior.
-        seconds: Time after which refitting ends, with the trials done by then.
-        level: Probability of a false alarm.
-        seed: Seed of everything random.
-        truth: The true parameters, where they are known; drawn as lines.
-        progress: Called with the numbers of posteriors done and planned; without it a bar shows them on a terminal.
-        options: Options of `lfi.simulate`.
+    Parameters
+    ----------
+    method : Method
+        The method.
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
+    observed : array_like or dict
+        The observation. For a method that takes raw data sets (`takes_raw`) it is one, and `options` have the
+        function `summarize` that made the summaries of the simulations; the other checks look at these.
+    simulator : callable, optional
+        The simulator, for predictive checks.
+    test : Simulations, optional
+        Simulations at fresh draws of the prior. Where `sims` come from rounds, calibration needs them, or the
+        simulator, which is then run n times at draws of the prior; without either, that check is left out, and a
+        sentence says so.
+    n : int, optional
+        Posteriors for calibration.
+    n_predictive : int, optional
+        Simulations at draws of the posterior.
+    seconds : float, optional
+        Time after which refitting ends, with the trials done by then.
+    level : float, optional
+        Probability of a false alarm.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    truth : array_like, optional
+        The true parameters, where they are known; drawn as lines.
+    progress : callable, optional
+        Called with the numbers of posteriors done and planned; without it a bar shows them on a terminal.
+    options : object
+        Options of `lfi.simulate`.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import RejectionABC
     >>> prior = Prior({"mean": stats.norm(0, 1)})

@@ -29,17 +29,28 @@ class PredictiveCheck:
 
     Shares count the observation itself, so that they are never zero.
 
-    Attributes:
-        observed: The summaries of the observation (s,).
-        simulated: Those of valid simulations (n, s).
-        tail_shares: Twice the share of simulations on the far side of the observation, for each summary.
-        distance_share: Share of simulations at least as far from the middle of all as the observation is, in the
-            metric of their covariance.
-        extreme_share: Share of simulations whose farthest summary is at least as far out.
-        n_failed: Simulations that failed.
-        level: Probability of a false alarm.
-        names: Names of the summaries.
+    Attributes
+    ----------
+    observed : ndarray of shape (s,)
+        The summaries of the observation.
+    simulated : ndarray of shape (n, s)
+        Those of valid simulations.
+    tail_shares : ndarray
+        Twice the share of simulations on the far side of the observation, for each summary.
+    distance_share : float
+        Share of simulations at least as far from the middle of all as the observation is, in the metric of their
+        covariance.
+    extreme_share : float
+        Share of simulations whose farthest summary is at least as far out.
+    n_failed : int
+        Simulations that failed.
+    level : float
+        Probability of a false alarm.
+    names : tuple
+        Names of the summaries.
 
+    Examples
+    --------
     >>> simulated = np.random.default_rng(0).standard_normal((500, 1))
     >>> observation_among(Simulations(simulated, simulated), np.array([[0.3]]))
     PredictiveCheck(fine; 1 summaries of 500 simulations)
@@ -122,16 +133,26 @@ def posterior_predictive_check(
     A model that fails is wrong, or its posterior is; one that passes may still be wrong, since the same observation
     chose the parameters.
 
-    Parameters:
-        posterior: The posterior.
-        simulator: The simulator, or simulations at draws of the posterior that were made elsewhere.
-        observed: The observation.
-        n: Simulations; shares for the whole observation cannot fall below 1/(n + 1), so at least 2/level.
-        level: Probability of a false alarm.
-        names: Names of the values of `observed`; without them, the values are in the order of the simulations that
-            the posterior was made from.
-        options: Options of `lfi.simulate`.
+    Parameters
+    ----------
+    posterior : Posterior, optional
+        The posterior.
+    simulator : callable
+        The simulator, or simulations at draws of the posterior that were made elsewhere.
+    observed : array_like or dict
+        The observation.
+    n : int, optional
+        Simulations; shares for the whole observation cannot fall below 1/(n + 1), so at least 2/level.
+    level : float, optional
+        Probability of a false alarm.
+    names : sequence of str, optional
+        Names of the values of `observed`; without them, the values are in the order of the simulations that the
+        posterior was made from.
+    options : object
+        Options of `lfi.simulate`.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior
     >>> posterior = Posterior(Prior({"mean": stats.norm(0, 1)}), lambda n, rng: rng.normal(1.0, 0.1, (n, 1)))
@@ -165,11 +186,16 @@ def observation_among(
 ) -> PredictiveCheck:
     """Return where an observation lies among valid simulations.
 
-    Parameters:
-        sims: The simulations.
-        observed: The observation (1, s).
-        level: Probability of a false alarm.
-        names: Names of the summaries.
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    observed : ndarray of shape (1, s)
+        The observation.
+    level : float, optional
+        Probability of a false alarm.
+    names : sequence of str, optional
+        Names of the summaries.
     """
     if observed.shape[1] != sims.x.shape[1]:
         raise ArgumentError(
@@ -198,9 +224,12 @@ def observation_among(
 def share_as_remote(sims: Simulations, observed: NDArray[np.float64]) -> float:
     """Return the share of simulations that are as far from their nearest neighbor as the observation is from them.
 
-    Parameters:
-        sims: The simulations.
-        observed: The observation (1, s).
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    observed : ndarray of shape (1, s)
+        The observation.
     """
     x = sims.x[sims.valid]
     scale = Standardizer(x)

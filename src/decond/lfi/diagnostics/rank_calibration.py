@@ -39,10 +39,13 @@ class UniformityTest:
     At each grid point the count of numbers below it is binomial; the statistic is the smallest two-sided tail
     probability over the grid, and its distribution is simulated. It is as sensitive in the tails as in the middle.
 
-    References:
-        T. Säilynoja, P.-C. Bürkner and A. Vehtari, Graphical test for discrete uniformity, Statistics and Computing
-        32, 2022. https://doi.org/10.1007/s11222-022-10090-6
+    References
+    ----------
+    T. Säilynoja, P.-C. Bürkner and A. Vehtari, Graphical test for discrete uniformity, Statistics and Computing 32,
+    2022. https://doi.org/10.1007/s11222-022-10090-6
 
+    Examples
+    --------
     >>> test = UniformityTest(200)
     >>> test.p_value((np.arange(200) + 0.5) / 200) > 0.9, test.p_value(np.full(200, 0.5)) < 0.001
     (True, True)
@@ -83,9 +86,12 @@ def _smallest_tails(n: int) -> tuple[np.ndarray, np.ndarray]:
 def rank_counts(ranks: NDArray[np.int_], n_draws: int) -> tuple[NDArray[np.int_], NDArray[np.float64]]:
     """Return how many ranks fall in each bin, and the probability of each bin; about ten ranks a bin, at most 20.
 
-    Parameters:
-        ranks: Ranks from 0 to `n_draws` (n,).
-        n_draws: Draws among which the truths are ranked.
+    Parameters
+    ----------
+    ranks : ndarray of int of shape (n,)
+        Ranks from 0 to `n_draws`.
+    n_draws : int
+        Draws among which the truths are ranked.
     """
     bins = int(np.clip(len(ranks) // 10, 2, min(20, n_draws + 1)))
     edges = np.round(np.linspace(0, n_draws + 1, bins + 1)).astype(int)
@@ -97,14 +103,23 @@ def rank_counts(ranks: NDArray[np.int_], n_draws: int) -> tuple[NDArray[np.int_]
 class Coverage:
     """How often central intervals of each parameter, and regions of all together, hold the truth.
 
-    Attributes:
-        levels: The levels of the intervals and regions.
-        shares: For each parameter, and `joint`, the share of trials inside, at each level.
-        p_values: Of the hypothesis that the shares equal the levels, at all levels at once.
-        n: Trials.
-        level: Probability of a false alarm over all curves.
-        joint: The name of the regions of all parameters together; empty for a single parameter.
+    Attributes
+    ----------
+    levels : ndarray
+        The levels of the intervals and regions.
+    shares : dict
+        For each parameter, and `joint`, the share of trials inside, at each level.
+    p_values : dict
+        Of the hypothesis that the shares equal the levels, at all levels at once.
+    n : int
+        Trials.
+    level : float
+        Probability of a false alarm over all curves.
+    joint : str
+        The name of the regions of all parameters together; empty for a single parameter.
 
+    Examples
+    --------
     >>> found = Coverage(np.array([0.5, 0.9]), {"rate": np.array([0.3, 0.6])}, {"rate": 1e-6}, n=200)
     >>> found.at(0.9), found.verdict
     ({'rate': 0.6}, 'over-confident')
@@ -160,19 +175,31 @@ class Coverage:
 class Calibration:
     """Ranks of true parameters among posterior draws; uniform if the posteriors are right on average.
 
-    Attributes:
-        names: The parameters.
-        ranks: Ranks (n, d), each from 0 to `n_draws`.
-        n_draws: Draws among which each truth is ranked.
-        scores: Continuous ranked probability scores (n, d) in working coordinates; small is good.
-        rows: Which test simulations were used (n,).
-        joint_ranks: Ranks (n,) of the truth's posterior density, or of its nearness to the middle; None for a single
-            parameter.
-        joint: "highest density" or, for methods without a density, "ellipsoids".
-        planned: Trials that were planned.
-        level: Probability of a false alarm over all ranks.
-        seed: Breaks ties of the uniform numbers.
+    Attributes
+    ----------
+    names : tuple
+        The parameters.
+    ranks : ndarray of int of shape (n, d)
+        Ranks, each from 0 to `n_draws`.
+    n_draws : int
+        Draws among which each truth is ranked.
+    scores : ndarray of shape (n, d)
+        Continuous ranked probability scores in working coordinates; small is good.
+    rows : ndarray of int of shape (n,)
+        Which test simulations were used.
+    joint_ranks : ndarray of int of shape (n,), optional
+        Ranks of the truth's posterior density, or of its nearness to the middle; None for a single parameter.
+    joint : str
+        "highest density" or, for methods without a density, "ellipsoids".
+    planned : int, optional
+        Trials that were planned.
+    level : float
+        Probability of a false alarm over all ranks.
+    seed : int
+        Breaks ties of the uniform numbers.
 
+    Examples
+    --------
     >>> ranks = np.arange(99)[:, None]  # of 99 truths, each among 98 draws
     >>> even = Calibration(("rate",), ranks, 98, np.zeros((99, 1)), np.arange(99))
     >>> low = Calibration(("rate",), ranks // 2, 98, np.zeros((99, 1)), np.arange(99))
@@ -362,24 +389,39 @@ def simulation_based_calibration(
     it says whether stated uncertainties are right, not whether they are as small as they could be. Failed simulations
     are conditioned away on both sides: only valid ones are used, and the posteriors carry P(valid | θ).
 
-    Parameters:
-        method: The method.
-        sims: Simulations at draws of the prior; without `test`, n of them are held out in folds, and the method is
-            fitted anew for each fold without its rows.
-        prior: The prior of the parameters.
-        n: Posteriors.
-        seed: Seed of folds and draws.
-        n_draws: Draws of each posterior.
-        folds: Fits, without `test`.
-        test: Simulations at fresh draws of the prior. They are needed where `sims` come from rounds.
-        level: Probability of a false alarm.
-        seconds: Time after which it stops, with the trials done by then.
-        progress: Called with the numbers done and planned.
+    Parameters
+    ----------
+    method : Method
+        The method.
+    sims : Simulations
+        Simulations at draws of the prior; without `test`, n of them are held out in folds, and the method is
+        fitted anew for each fold without its rows.
+    prior : Prior
+        The prior of the parameters.
+    n : int, optional
+        Posteriors.
+    seed : int, Generator or None, optional
+        Seed of folds and draws.
+    n_draws : int, optional
+        Draws of each posterior.
+    folds : int, optional
+        Fits, without `test`.
+    test : Simulations, optional
+        Simulations at fresh draws of the prior. They are needed where `sims` come from rounds.
+    level : float, optional
+        Probability of a false alarm.
+    seconds : float, optional
+        Time after which it stops, with the trials done by then.
+    progress : callable, optional
+        Called with the numbers done and planned.
 
-    References:
-        S. Talts et al., Validating Bayesian inference algorithms with simulation-based calibration, 2018.
-        https://doi.org/10.48550/arXiv.1804.06788
+    References
+    ----------
+    S. Talts et al., Validating Bayesian inference algorithms with simulation-based calibration, 2018.
+    https://doi.org/10.48550/arXiv.1804.06788
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import RejectionABC
     >>> prior = Prior({"mean": stats.norm(0, 1)})
@@ -416,10 +458,15 @@ def expected_coverage(
     density, if not more than that share of the draws has a higher density. For methods without a density there are
     ellipsoids around the mean of the draws instead.
 
-    Parameters:
-        calibration: The ranks.
-        levels: Rising numbers between 0 and 1.
+    Parameters
+    ----------
+    calibration : Calibration
+        The ranks.
+    levels : sequence of float, optional
+        Rising numbers between 0 and 1.
 
+    Examples
+    --------
     >>> from decond.lfi.diagnostics import Calibration
     >>> ranks = np.arange(99)[:, None]  # of 99 truths, each among 98 draws
     >>> calibration = Calibration(("rate",), ranks, 98, np.zeros((99, 1)), np.arange(99))

@@ -25,14 +25,21 @@ def c2st(samples: ArrayLike, reference: ArrayLike, seed: int = 1) -> float:
     neural network with two hidden layers of 10 d units, trained on four fifths and scored on the fifth left out, five
     times; both sets standardized by the reference. It takes about a minute for 10,000 against 10,000.
 
-    Parameters:
-        samples: Draws (n, d).
-        reference: Draws of the true posterior (m, d).
-        seed: Seed of folds and networks.
+    Parameters
+    ----------
+    samples : array_like of shape (n, d)
+        Draws.
+    reference : array_like of shape (m, d)
+        Draws of the true posterior.
+    seed : int, optional
+        Seed of folds and networks.
 
-    References:
-        J.-M. Lueckmann et al., Benchmarking simulation-based inference, AISTATS 2021.
+    References
+    ----------
+    J.-M. Lueckmann et al., Benchmarking simulation-based inference, AISTATS 2021.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> c2st(rng.normal(5.0, 1.0, (100, 1)), rng.normal(0.0, 1.0, (100, 1))) > 0.9
     True
@@ -65,11 +72,17 @@ def mmd(samples: ArrayLike, reference: ArrayLike, kernel: Kernel | None = None) 
     The kernel is by default Gaussian, with the median distance within the reference as its lengthscale. Two samples
     of n rows from one distribution are up to about √(2/n) apart, not zero.
 
-    Parameters:
-        samples: Draws (n, d).
-        reference: Draws of the true posterior (m, d).
-        kernel: The kernel.
+    Parameters
+    ----------
+    samples : array_like of shape (n, d)
+        Draws.
+    reference : array_like of shape (m, d)
+        Draws of the true posterior.
+    kernel : Kernel, optional
+        The kernel.
 
+    Examples
+    --------
     >>> mmd([[0.0], [1.0]], [[1.0], [0.0]])
     0.0
     """
@@ -83,11 +96,17 @@ def total_variation(density: Density, truth: Density, grid: ArrayLike) -> float:
 
     0 means equal, 1 means that they do not overlap. Mass outside the grid does not count, so let it span both.
 
-    Parameters:
-        density: A density, as a function or as values (g,).
-        truth: The other density, likewise.
-        grid: Rising values of the parameter (g,).
+    Parameters
+    ----------
+    density : callable or array_like
+        A density, as a function or as values (g,).
+    truth : callable or array_like
+        The other density, likewise.
+    grid : array_like of shape (g,)
+        Rising values of the parameter.
 
+    Examples
+    --------
     >>> grid = np.linspace(0.0, 3.0, 3001)
     >>> round(total_variation(lambda t: 1.0 * (t < 1.0), lambda t: 0.5 * (t < 2.0), grid), 2)
     0.5
@@ -126,9 +145,12 @@ def variation_of_draws(draws: NDArray[np.float64], reference: NDArray[np.float64
     draws neither density exceeds two, however narrow or far apart their modes are, and the same small blur does for
     all. 10,000 draws of the exact posterior get about 0.015 against its quantiles.
 
-    Parameters:
-        draws: Draws of one parameter (n,).
-        reference: Draws of its true posterior (m,).
+    Parameters
+    ----------
+    draws : ndarray of shape (n,)
+        Draws of one parameter.
+    reference : ndarray of shape (m,)
+        Draws of its true posterior.
     """
     both = [_even_quantiles(draws), _even_quantiles(reference)]
     first, second = (_blurred(np.mean([_share_below(points, at) for points in both], axis=0)) for at in both)

@@ -80,12 +80,18 @@ def run_trials(
 ) -> list[_Trial]:
     """Return trials, as many as asked for and as time allows; at least one.
 
-    Parameters:
-        method: The method; a copy of it is fitted.
-        sims: The simulations.
-        prior: The prior of the parameters.
-        plan: How many trials, and from which simulations.
-        progress: Called with the numbers done and planned.
+    Parameters
+    ----------
+    method : Method
+        The method; a copy of it is fitted.
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
+    plan : TrialPlan
+        How many trials, and from which simulations.
+    progress : callable, optional
+        Called with the numbers done and planned.
     """
     check_method(method)
     _check(sims, prior, plan)
@@ -121,9 +127,12 @@ def difference_from_prior(sims: Simulations, prior: Prior) -> str:
 
     Compares each parameter, and the prior's log density, with fresh draws by a Kolmogorov–Smirnov test at level 1e-4.
 
-    Parameters:
-        sims: The simulations.
-        prior: The prior of the parameters.
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
     """
     from scipy.stats import ks_2samp
 
@@ -233,13 +242,20 @@ def _check(sims: Simulations, prior: Prior, plan: TrialPlan) -> None:
 class Sufficiency:
     """How much worse the posteriors are if made from half of the simulations; more than 10 % is too much.
 
-    Attributes:
-        n_simulations: The simulations.
-        ratio: The error with half of them, divided by that with all: the continuous ranked probability score of the
-            true parameters, averaged over the trials, and over the parameters in the geometric mean.
-        error: The standard error of the ratio.
-        n: Trials.
+    Attributes
+    ----------
+    n_simulations : int
+        The simulations.
+    ratio : float
+        The error with half of them, divided by that with all: the continuous ranked probability score of the true
+        parameters, averaged over the trials, and over the parameters in the geometric mean.
+    error : float
+        The standard error of the ratio.
+    n : int
+        Trials.
 
+    Examples
+    --------
     >>> Sufficiency(n_simulations=500, ratio=1.3, error=0.05, n=60).sentences[0]
     'With half of the 500 simulations, errors change by +30 ± 5 % (60 trials): more of them would help.'
     """
@@ -305,19 +321,33 @@ def enough_simulations(
 
     The same truths are used twice, with all and with half of the simulations, none of them seen by the fits.
 
-    Parameters:
-        method: The method.
-        sims: Simulations at draws of the prior, or from rounds, with `test`.
-        prior: The prior of the parameters.
-        n: Posteriors.
-        seed: Seed of folds and draws.
-        n_draws: Draws of each posterior.
-        folds: Fits, without `test`.
-        test: Simulations at fresh draws of the prior.
-        calibration: One of the same method and simulations spares the fits with all of them.
-        seconds: Time after which it stops, with the trials done by then.
-        progress: Called with the numbers done and planned.
+    Parameters
+    ----------
+    method : Method
+        The method.
+    sims : Simulations
+        Simulations at draws of the prior, or from rounds, with `test`.
+    prior : Prior
+        The prior of the parameters.
+    n : int, optional
+        Posteriors.
+    seed : int, Generator or None, optional
+        Seed of folds and draws.
+    n_draws : int, optional
+        Draws of each posterior.
+    folds : int, optional
+        Fits, without `test`.
+    test : Simulations, optional
+        Simulations at fresh draws of the prior.
+    calibration : Calibration, optional
+        One of the same method and simulations spares the fits with all of them.
+    seconds : float, optional
+        Time after which it stops, with the trials done by then.
+    progress : callable, optional
+        Called with the numbers done and planned.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import RejectionABC
     >>> prior = Prior({"mean": stats.norm(0, 1)})

@@ -35,11 +35,16 @@ Array = NDArray[np.float64]
 class ThetaFeatures:
     """Features of θ for one kernel ℓ; exact if all simulations are landmarks.
 
-    Parameters:
-        kernel: The kernel ℓ.
-        phi: Working coordinates (n, d) of the simulations.
-        n_landmarks: The most simulations that features are made from.
-        rng: Chooses them.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel ℓ.
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    n_landmarks : int
+        The most simulations that features are made from.
+    rng : numpy.random.Generator
+        Chooses them.
     """
 
     def __init__(self, kernel: Kernel, phi: Array, n_landmarks: int, rng: np.random.Generator) -> None:
@@ -62,10 +67,14 @@ class ThetaFeatures:
 class PriorBasis:
     """A basis of the features' span that is orthonormal under weighted draws of the prior.
 
-    Parameters:
-        features: The features of θ.
-        draws: Working coordinates (m, d) of the draws.
-        weights: Their weights (m,), which sum to one.
+    Parameters
+    ----------
+    features : ThetaFeatures
+        The features of θ.
+    draws : ndarray of shape (m, d)
+        Working coordinates of the draws.
+    weights : ndarray of shape (m,)
+        Their weights, which sum to one.
     """
 
     def __init__(self, features: ThetaFeatures, draws: Array, weights: Array) -> None:
@@ -84,10 +93,14 @@ class PriorBasis:
 class DataFeatures:
     """The kernel k between the simulated data, seen through the features of their parameters: ΨKΨᵀ and Ψk(y).
 
-    Parameters:
-        features: The features of θ.
-        kernel_x: The kernel k.
-        x: The simulated data (n, s).
+    Parameters
+    ----------
+    features : ThetaFeatures
+        The features of θ.
+    kernel_x : Kernel
+        The kernel k.
+    x : ndarray of shape (n, s)
+        The simulated data.
     """
 
     def __init__(self, features: ThetaFeatures, kernel_x: Kernel, x: Array) -> None:
@@ -102,10 +115,14 @@ class DataFeatures:
 class Deconditioner:
     """The function g of the module's docstring, for one pair of kernels and one λ; any δ and any observation.
 
-    Parameters:
-        basis: The basis of functions of θ.
-        data: The kernel of the data.
-        regularization: λ.
+    Parameters
+    ----------
+    basis : PriorBasis
+        The basis of functions of θ.
+    data : DataFeatures
+        The kernel of the data.
+    regularization : float
+        λ.
     """
 
     def __init__(self, basis: PriorBasis, data: DataFeatures, regularization: float) -> None:
@@ -119,9 +136,12 @@ class Deconditioner:
     def coefficients(self, observed: Array, delta: float) -> Array:
         """Return (K̃ + δI)⁻¹ k̃ (r, q).
 
-        Parameters:
-            observed: Observations (q, s).
-            delta: δ.
+        Parameters
+        ----------
+        observed : ndarray of shape (q, s)
+            Observations.
+        delta : float
+            δ.
         """
         projected = self.projected(self.data.at(observed))
         return multiply(self._vectors, projected / (self.spectrum + delta)[:, None])
@@ -137,9 +157,12 @@ class Deconditioner:
     def ratio(self, phi: Array, coefficients: Array) -> Array:
         """Return g, one column for each observation.
 
-        Parameters:
-            phi: Working coordinates (q, d).
-            coefficients: Those of the observations, (r, observations).
+        Parameters
+        ----------
+        phi : ndarray of shape (q, d)
+            Working coordinates.
+        coefficients : ndarray of shape (r, observations)
+            Those of the observations,.
         """
         return multiply(self.basis.at(phi).T, coefficients)
 
@@ -150,11 +173,17 @@ def ripple(ratio: Array, weights: Array, height: float = 2.0) -> Array:
     A density ratio has no negative values. Those that g has are ripples of the estimate, and tell how high its
     positive ripples are.
 
-    Parameters:
-        ratio: Values of g (m, q).
-        weights: Weights of the draws (m,).
-        height: Ripples as a multiple of the root mean square of the negative values: two standard deviations.
+    Parameters
+    ----------
+    ratio : ndarray of shape (m, q)
+        Values of g.
+    weights : ndarray of shape (m,)
+        Weights of the draws.
+    height : float, optional
+        Ripples as a multiple of the root mean square of the negative values: two standard deviations.
 
+    Examples
+    --------
     >>> ripple(np.array([[-1.0], [1.0], [9.0], [1.0]]), np.full(4, 0.25))
     array([1.])
     """

@@ -45,36 +45,53 @@ class DME(SearchingMethod):
     fragile, and mostly says so in its warnings. Simulations may come from any proposal; the prior enters by draws of
     its own, without a correction. Posteriors of four and more parameters come out wide.
 
-    Parameters:
-        kernel_x: The kernel k of the data, in their units. Learned summaries have no units, so it goes with
-            ``summary="none"``. Without it, k is Gaussian with a learned lengthscale.
-        kernel_theta: The kernel ℓ of the parameters, in their units, for example with a lengthscale for each. Without
-            it, ℓ is Gaussian with learned lengthscales.
-        regularization: The paper's λ, a number or "learned".
-        evidence_regularization: The paper's δ (its ε outside section 8.3), a number or "learned". The objective
-            "evidence" does not depend on it, so "learned" means nλ/m there, as the paper proposes.
-        objective: What chooses the rest. "validation": the density that posteriors give to the true parameters of
-            held-out simulations near the observation. "evidence": the approximate marginal likelihood q̄ (Theorem
-            G.1).
-        optimum: "global" searches widely, "local" climbs from the median heuristic.
-        robust: Average the posteriors of the best few hyperparameters, set negative weights and positive ones of the
-            same size to zero, draw anew from the prior where the posterior is (twice, weighted as prior draws), and
-            herd with a quarter of the lengthscale of θ (an eighth of the median distance for kernels without one).
-        local: Whether validation depends on the observation; False chooses once for all observations.
-        lengthscales: "shared" learns one lengthscale for all parameters, "per_parameter" one for each, which goes
-            with ``objective="evidence"``.
-        coordinates: Where kernels are learned: "working" coordinates of the prior and standardized data, or "raw"
-            parameters and data.
-        n_prior: The number m of draws of the prior.
-        query_points: Points θ* (R, d) among which herding chooses; by default the draws of the prior.
-        herding_kernel: The kernel ℓ′ between super-samples, in the units of the parameters; by default ℓ, narrowed if
-            `robust`.
-        seed: Of the draws of the prior, and of the order of samples.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    kernel_x : Kernel, optional
+        The kernel k of the data, in their units. Learned summaries have no units, so it goes with
+        ``summary="none"``. Without it, k is Gaussian with a learned lengthscale.
+    kernel_theta : Kernel, optional
+        The kernel ℓ of the parameters, in their units, for example with a lengthscale for each. Without it, ℓ is
+        Gaussian with learned lengthscales.
+    regularization : float or "learned", optional
+        The paper's λ, a number or "learned".
+    evidence_regularization : float or "learned", optional
+        The paper's δ (its ε outside section 8.3), a number or "learned". The objective "evidence" does not depend
+        on it, so "learned" means nλ/m there, as the paper proposes.
+    objective : {"validation", "evidence"}, optional
+        What chooses the rest. "validation": the density that posteriors give to the true parameters of held-out
+        simulations near the observation. "evidence": the approximate marginal likelihood q̄ (Theorem G.1).
+    optimum : {"global", "local"}, optional
+        "global" searches widely, "local" climbs from the median heuristic.
+    robust : bool, optional
+        Average the posteriors of the best few hyperparameters, set negative weights and positive ones of the same
+        size to zero, draw anew from the prior where the posterior is (twice, weighted as prior draws), and herd
+        with a quarter of the lengthscale of θ (an eighth of the median distance for kernels without one).
+    local : bool, optional
+        Whether validation depends on the observation; False chooses once for all observations.
+    lengthscales : {"shared", "per_parameter"}, optional
+        "shared" learns one lengthscale for all parameters, "per_parameter" one for each, which goes with
+        ``objective="evidence"``.
+    coordinates : {"working", "raw"}, optional
+        Where kernels are learned: "working" coordinates of the prior and standardized data, or "raw" parameters
+        and data.
+    n_prior : int, optional
+        The number m of draws of the prior.
+    query_points : array_like of shape (R, d), optional
+        Points θ* among which herding chooses; by default the draws of the prior.
+    herding_kernel : Kernel, optional
+        The kernel ℓ′ between super-samples, in the units of the parameters; by default ℓ, narrowed if `robust`.
+    seed : int, Generator or None, optional
+        Of the draws of the prior, and of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        K. Hsu and F. Ramos, Bayesian deconditional kernel mean embeddings, ICML 2019.
+    References
+    ----------
+    K. Hsu and F. Ramos, Bayesian deconditional kernel mean embeddings, ICML 2019.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)

@@ -47,19 +47,31 @@ class GPSABC(SimulatingMethod):
     `max_error`, a simulation at one of the two points is run and the surrogate updated, until `n_simulations` are
     spent, pilots included; then the chain goes on without.
 
-    Parameters:
-        simulator: The simulator that made the pilot.
-        n_simulations: Simulations in all.
-        batched: Whether the simulator takes many rows of parameters at once.
-        max_error: The probability of a wrong decision above which the simulator is run.
-        n_samples: Steps of the chain.
-        time_limit: Seconds after which the chain ends.
-        seed: Seed of everything random.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int, optional
+        Simulations in all.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    max_error : float, optional
+        The probability of a wrong decision above which the simulator is run.
+    n_samples : int, optional
+        Steps of the chain.
+    time_limit : float, optional
+        Seconds after which the chain ends.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        E. Meeds and M. Welling, GPS-ABC: Gaussian process surrogate approximate Bayesian computation, UAI 2014.
+    References
+    ----------
+    E. Meeds and M. Welling, GPS-ABC: Gaussian process surrogate approximate Bayesian computation, UAI 2014.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -142,9 +154,12 @@ class _Chain:
     def run(self, n: int, time_limit: float) -> np.ndarray:
         """Walk, and return the states after burn-in.
 
-        Parameters:
-            n: How many states.
-            time_limit: Seconds after which there are fewer.
+        Parameters
+        ----------
+        n : int
+            How many states.
+        time_limit : float
+            Seconds after which there are fewer.
         """
         deadline = time.monotonic() + time_limit
         nearness = ((self.method.x_ - self.observed) ** 2).sum(axis=1)
@@ -215,9 +230,12 @@ class _Surrogate:
     def add(self, phi: np.ndarray, x: np.ndarray) -> None:
         """Add one simulation.
 
-        Parameters:
-            phi: Its working coordinates (1, d).
-            x: Its summaries (1, s).
+        Parameters
+        ----------
+        phi : ndarray of shape (1, d)
+            Its working coordinates.
+        x : ndarray of shape (1, s)
+            Its summaries.
         """
         self.phi, self.x = np.concatenate([self.phi, phi]), np.concatenate([self.x, x])
         self._added += 1
@@ -231,13 +249,20 @@ class _Surrogate:
     ) -> np.ndarray:
         """Return joint draws of the synthetic log likelihood.
 
-        Parameters:
-            phi: Working coordinates (q, d).
-            observed: The observation (1, s).
-            n: How many draws.
-            rng: Source of randomness.
+        Parameters
+        ----------
+        phi : ndarray of shape (q, d)
+            Working coordinates.
+        observed : ndarray of shape (1, s)
+            The observation.
+        n : int
+            How many draws.
+        rng : numpy.random.Generator
+            Source of randomness.
 
-        Returns:
+        Returns
+        -------
+        ndarray
             The draws (n, q).
         """
         total = np.zeros((n, len(phi)))

@@ -24,24 +24,37 @@ class KELFI(SearchingMethod):
     κ_ε(y, x) is the density of the observation given that the simulator gave x. Simulations may come from anywhere.
     KELFI as published is ``KELFI(objective="evidence", robust=False)``, which is fragile.
 
-    Parameters:
-        kernel_x: κ_ε, in the units of the data, with ``summary="none"``; by default a Gaussian of width ε on
-            standardized data.
-        kernel_theta: ℓ, in the units of the parameters; by default Gaussian on working coordinates.
-        regularization: λ, a number or "learned".
-        objective: What chooses lengthscales, ε and λ: "validation", as in `DME`, or "evidence", the marginal
-            surrogate likelihood, its average over the prior.
-        optimum: "global" searches widely, "local" climbs from the median heuristic.
-        robust: Set negative values of the likelihood and positive ones of the same size to zero, draw anew from the
-            prior where the posterior is (twice), and herd with a quarter of the lengthscale of θ.
-        n_prior: The number of draws of the prior.
-        seed: Of the draws of the prior, and of the order of samples.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    kernel_x : Kernel, optional
+        κ_ε, in the units of the data, with ``summary="none"``; by default a Gaussian of width ε on standardized
+        data.
+    kernel_theta : Kernel, optional
+        ℓ, in the units of the parameters; by default Gaussian on working coordinates.
+    regularization : float or "learned", optional
+        λ, a number or "learned".
+    objective : {"validation", "evidence"}, optional
+        What chooses lengthscales, ε and λ: "validation", as in `DME`, or "evidence", the marginal surrogate
+        likelihood, its average over the prior.
+    optimum : {"global", "local"}, optional
+        "global" searches widely, "local" climbs from the median heuristic.
+    robust : bool, optional
+        Set negative values of the likelihood and positive ones of the same size to zero, draw anew from the prior
+        where the posterior is (twice), and herd with a quarter of the lengthscale of θ.
+    n_prior : int, optional
+        The number of draws of the prior.
+    seed : int, Generator or None, optional
+        Of the draws of the prior, and of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        K. Hsu and F. Ramos, Bayesian learning of conditional kernel mean embeddings for automatic likelihood-free
-        inference, AISTATS 2019.
+    References
+    ----------
+    K. Hsu and F. Ramos, Bayesian learning of conditional kernel mean embeddings for automatic likelihood-free
+    inference, AISTATS 2019.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)

@@ -24,24 +24,38 @@ __all__ = ["K2ABC", "KABC", "KBR"]
 class KBR(KernelMethod):
     """The posterior embedding by kernel Bayes' rule, `decond.KernelBayesRule`. Simulations may come from anywhere.
 
-    Parameters:
-        variant: "a", "b" or "importance", as there.
-        regularizer: "I" or "II", as there.
-        kernel_x: The kernel of the data, in their units, with ``summary="none"``; by default Gaussian on standardized
-            data, with the median distance as lengthscale.
-        kernel_theta: The kernel of the parameters, in their units; by default likewise, on working coordinates.
-        regularization: The paper's λ.
-        evidence_regularization: The paper's ε.
-        n_prior: The number of draws of the prior.
-        robust: Set negative weights to zero and herd with a quarter of the lengthscale of θ; False is as published:
-            signed weights, and the same kernel.
-        seed: Of the draws of the prior, and of the order of samples.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    variant : {"a", "b", "importance"}, optional
+        "a", "b" or "importance", as there.
+    regularizer : {"I", "II"}, optional
+        "I" or "II", as there.
+    kernel_x : Kernel, optional
+        The kernel of the data, in their units, with ``summary="none"``; by default Gaussian on standardized data,
+        with the median distance as lengthscale.
+    kernel_theta : Kernel, optional
+        The kernel of the parameters, in their units; by default likewise, on working coordinates.
+    regularization : float, optional
+        The paper's λ.
+    evidence_regularization : float, optional
+        The paper's ε.
+    n_prior : int, optional
+        The number of draws of the prior.
+    robust : bool, optional
+        Set negative weights to zero and herd with a quarter of the lengthscale of θ; False is as published:
+        signed weights, and the same kernel.
+    seed : int, Generator or None, optional
+        Of the draws of the prior, and of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        K. Fukumizu, L. Song and A. Gretton, Kernel Bayes' rule: Bayesian inference with positive definite kernels,
-        JMLR 14, 2013.
+    References
+    ----------
+    K. Fukumizu, L. Song and A. Gretton, Kernel Bayes' rule: Bayesian inference with positive definite kernels, JMLR
+    14, 2013.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -86,20 +100,30 @@ class KABC(KernelMethod):
 
     It is the conditional mean embedding of θ given x. The simulations have to be draws from the prior.
 
-    Parameters:
-        kernel_x: The kernel of the data, in their units, with ``summary="none"``; by default Gaussian on standardized
-            data, with the median distance as lengthscale.
-        kernel_theta: The kernel of the parameters, in their units; by default likewise, on working coordinates.
-        regularization: The λ of the formula.
-        robust: Set negative weights to zero and herd with a quarter of the lengthscale of θ; False is as published:
-            signed weights, and the same kernel.
-        seed: Of the order of samples.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    kernel_x : Kernel, optional
+        The kernel of the data, in their units, with ``summary="none"``; by default Gaussian on standardized data,
+        with the median distance as lengthscale.
+    kernel_theta : Kernel, optional
+        The kernel of the parameters, in their units; by default likewise, on working coordinates.
+    regularization : float, optional
+        The λ of the formula.
+    robust : bool, optional
+        Set negative weights to zero and herd with a quarter of the lengthscale of θ; False is as published:
+        signed weights, and the same kernel.
+    seed : int, Generator or None, optional
+        Of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        S. Nakagome, K. Fukumizu and S. Mano, Kernel approximate Bayesian computation in population genetic
-        inferences, SAGMB 12, 2013. https://doi.org/10.1515/sagmb-2012-0050
+    References
+    ----------
+    S. Nakagome, K. Fukumizu and S. Mano, Kernel approximate Bayesian computation in population genetic inferences,
+    SAGMB 12, 2013. https://doi.org/10.1515/sagmb-2012-0050
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -138,19 +162,30 @@ class K2ABC(KernelMethod):
     embeddings. Simulations carry their data sets in `raw`, of shape (n, N) or (n, N, p), and `posterior` takes the
     observed data set, (N,) or (N, p), of any length N. The simulations have to be draws from the prior.
 
-    Parameters:
-        kernel_raw: The kernel of single values; by default Gaussian with the median distance as lengthscale.
-        kernel_theta: The kernel of the parameters, in their units; by default Gaussian on working coordinates.
-        epsilon: The ε of the weights.
-        quantile: Without `epsilon`, ε is the MMD² below which this share of the simulations lies.
-        robust: Herd with a quarter of the lengthscale of θ; False, as published, with all of it.
-        seed: Of the order of samples.
-        summary: Not used.
+    Parameters
+    ----------
+    kernel_raw : Kernel, optional
+        The kernel of single values; by default Gaussian with the median distance as lengthscale.
+    kernel_theta : Kernel, optional
+        The kernel of the parameters, in their units; by default Gaussian on working coordinates.
+    epsilon : float, optional
+        The ε of the weights.
+    quantile : float, optional
+        Without `epsilon`, ε is the MMD² below which this share of the simulations lies.
+    robust : bool, optional
+        Herd with a quarter of the lengthscale of θ; False, as published, with all of it.
+    seed : int, Generator or None, optional
+        Of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        Not used.
 
-    References:
-        M. Park, W. Jitkrittum and D. Sejdinovic, K2-ABC: approximate Bayesian computation with kernel embeddings,
-        AISTATS 2016.
+    References
+    ----------
+    M. Park, W. Jitkrittum and D. Sejdinovic, K2-ABC: approximate Bayesian computation with kernel embeddings, AISTATS
+    2016.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)

@@ -86,9 +86,12 @@ class _Destandardizer:
 class KernelMethod(Method):
     """A method whose posterior is an embedding in the space of a kernel of the parameters.
 
-    Attributes:
-        robust: Whether negative weights are set to zero and super-samples are herded with a narrow kernel.
-        settings: Numbers that are not arguments of the methods.
+    Attributes
+    ----------
+    robust : bool
+        Whether negative weights are set to zero and super-samples are herded with a narrow kernel.
+    settings
+        Numbers that are not arguments of the methods.
     """
 
     robust: bool
@@ -245,10 +248,14 @@ class _HerdedSampler:
 def narrowed(kernel: Kernel, rows: NDArray[np.float64], factor: float) -> Kernel:
     """Return a Gaussian kernel with a share of a kernel's lengthscale, or of half the rows' median distance.
 
-    Parameters:
-        kernel: The kernel; units stay those of an `InUnits`.
-        rows: Points (n, d) that say how far is far where the kernel has no lengthscale.
-        factor: The share.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel; units stay those of an `InUnits`.
+    rows : ndarray of shape (n, d)
+        Points that say how far is far where the kernel has no lengthscale.
+    factor : float
+        The share.
     """
     inner = kernel.kernel if isinstance(kernel, InUnits) else kernel
     lengthscale = getattr(inner, "lengthscale", None)
@@ -263,9 +270,12 @@ def lengthscales_of(kernel: Kernel, rows: NDArray[np.float64]) -> NDArray[np.flo
 
     For a kernel in other units it is as large a share of each column's spread as it is there.
 
-    Parameters:
-        kernel: The kernel.
-        rows: Points (n, d) in the coordinates that the method computes with.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : ndarray of shape (n, d)
+        Points in the coordinates that the method computes with.
     """
     inner = kernel.kernel if isinstance(kernel, InUnits) else kernel
     lengthscale = getattr(inner, "lengthscale", None)

@@ -74,17 +74,28 @@ class Validation:
     parameters stand for the prior, so what is scored is the posterior under whatever proposal made the simulations:
     no correction is needed here either. Simulations near the observation count most.
 
-    Parameters:
-        phi: Coordinates of the simulated parameters (n, d).
-        x: Their data (n, s).
-        observed: The observation (1, s), or None: then all simulations count the same.
-        kernels_theta: Candidates for ℓ.
-        kernels_x: Candidates for k.
-        regularizations: Candidates for λ.
-        evidence_regularizations: Candidates for δ.
-        rng: Draws folds and the stand-in for the prior.
-        contains: Tells which rows of parameters are possible.
-        settings: The numbers of the search.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Coordinates of the simulated parameters.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s), optional
+        The observation, or None: then all simulations count the same.
+    kernels_theta : sequence of Kernel
+        Candidates for ℓ.
+    kernels_x : sequence of Kernel
+        Candidates for k.
+    regularizations : ndarray
+        Candidates for λ.
+    evidence_regularizations : ndarray
+        Candidates for δ.
+    rng : numpy.random.Generator
+        Draws folds and the stand-in for the prior.
+    contains : callable, optional
+        Tells which rows of parameters are possible.
+    settings : SearchSettings, optional
+        The numbers of the search.
     """
 
     def __init__(
@@ -115,9 +126,12 @@ class Validation:
     def climb(self, start: tuple[int, ...], wide: bool) -> None:
         """Climb from a point of the grid, one axis at a time.
 
-        Parameters:
-            start: The point, as positions of ℓ, k and λ among the candidates.
-            wide: Whether to look along whole axes, or only at neighbors.
+        Parameters
+        ----------
+        start : tuple
+            The point, as positions of ℓ, k and λ among the candidates.
+        wide : bool
+            Whether to look along whole axes, or only at neighbors.
         """
         at, value = tuple(min(i, size - 1) for i, size in zip(start, self.shape, strict=True)), -np.inf
         while True:
@@ -221,15 +235,24 @@ class Evidence:
 
     κ_ε is a Gaussian density of width ε, or a kernel that is given, as it is.
 
-    Parameters:
-        phi: Coordinates of the simulated parameters (n, d).
-        x: Their data (n, s).
-        observed: The observation (1, s).
-        draws: Draws of the prior (m, d) at which a simulation is valid.
-        kernel_theta: ℓ; None to learn its lengthscale.
-        kernel_x: κ; None to learn ε.
-        valid: The share of prior draws that would give a valid simulation.
-        settings: The numbers of the search.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Coordinates of the simulated parameters.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    draws : ndarray of shape (m, d)
+        Draws of the prior at which a simulation is valid.
+    kernel_theta : Kernel, optional
+        ℓ; None to learn its lengthscale.
+    kernel_x : Kernel, optional
+        κ; None to learn ε.
+    valid : float, optional
+        The share of prior draws that would give a valid simulation.
+    settings : SearchSettings, optional
+        The numbers of the search.
     """
 
     def __init__(
@@ -256,10 +279,14 @@ class Evidence:
     def log_value(self, lengthscale: float | Array, widths: Array, regularizations: Array) -> Array:
         """Return log q̄ (widths, regularizations); -inf where q̄ is not positive.
 
-        Parameters:
-            lengthscale: Of θ: one, or one for each column.
-            widths: Values of ε.
-            regularizations: Values of λ.
+        Parameters
+        ----------
+        lengthscale : float or ndarray
+            Of θ: one, or one for each column.
+        widths : ndarray
+            Values of ε.
+        regularizations : ndarray
+            Values of λ.
         """
         return self._log_value(widths, self._smoothed_prior(lengthscale).weights(regularizations))
 
@@ -281,11 +308,16 @@ class Evidence:
     ) -> Choice:
         """Return the kernels and λ at a maximum of q̄.
 
-        Parameters:
-            regularization: λ; None to learn it.
-            evidence_regularization: δ, on which q̄ does not depend; None for nλ/m.
-            wide: Whether to climb from the best point of a whole grid, or from the median heuristic.
-            per_parameter: Whether each column of θ has a lengthscale of its own; the grid scales all of them alike.
+        Parameters
+        ----------
+        regularization : float, optional
+            λ; None to learn it.
+        evidence_regularization : float, optional
+            δ, on which q̄ does not depend; None for nλ/m.
+        wide : bool
+            Whether to climb from the best point of a whole grid, or from the median heuristic.
+        per_parameter : bool, optional
+            Whether each column of θ has a lengthscale of its own; the grid scales all of them alike.
         """
         lengths = self._column_scales if per_parameter and self.kernel_theta is None else [self.scales[0]]
         start_ridge = self.settings.start_regularization if regularization is None else regularization
@@ -384,14 +416,22 @@ class _SmoothedPrior:
 class SearchingMethod(KernelMethod):
     """A kernel method whose kernels and regularization are learned by validation or by the evidence.
 
-    Attributes:
-        kernel_x: The kernel of the data; None to learn it.
-        kernel_theta: The kernel of the parameters; None to learn it.
-        regularization: λ, a number or "learned".
-        objective: What chooses.
-        optimum: Whether to search widely, or near the median heuristic.
-        n_prior: The number of draws of the prior.
-        search: The numbers of the search.
+    Attributes
+    ----------
+    kernel_x : Kernel, optional
+        The kernel of the data; None to learn it.
+    kernel_theta : Kernel, optional
+        The kernel of the parameters; None to learn it.
+    regularization : float or "learned"
+        λ, a number or "learned".
+    objective : {"validation", "evidence"}
+        What chooses.
+    optimum : {"global", "local"}
+        Whether to search widely, or near the median heuristic.
+    n_prior : int
+        The number of draws of the prior.
+    search
+        The numbers of the search.
     """
 
     kernel_x: Kernel | None
@@ -437,9 +477,12 @@ class SearchingMethod(KernelMethod):
 def given_or_learned(value: float | str, name: str) -> float | None:
     """Return a regularization that is given, or None for "learned"; raise if it is neither.
 
-    Parameters:
-        value: The number, or "learned".
-        name: The name of the argument.
+    Parameters
+    ----------
+    value : float or str
+        The number, or "learned".
+    name : str
+        The name of the argument.
     """
     if isinstance(value, str):
         check_choice(value, name, ("learned",))

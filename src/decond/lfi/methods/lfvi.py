@@ -89,21 +89,34 @@ class LFVI(NetworkMethod):
     the paper's stochastic gradients, so that the prior needs no derivatives. The posterior has no `log_likelihood`:
     draws are those of q, and r is not normalized. It needs the extra: ``decond[neural]``.
 
-    Parameters:
-        simulator: The simulator that made the simulations, to be run by `posterior`; None to use only these.
-        n_simulations: Simulations in all, those given to `fit` included.
-        batched: Whether the simulator takes many rows of parameters at once.
-        loss: Loss of the classifier, "log" or "hinge".
-        rounds: Most rounds of simulations, or 0 for none; a small budget has fewer.
-        steps: Most steps of training for the last ratio; the others take half as many.
-        time_limit: Seconds after which no further simulation begins, and for each training.
-        seed: Seed of everything random.
-        summary: What the networks see of the data, as in `Method`.
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the simulations, to be run by `posterior`; None to use only these.
+    n_simulations : int, optional
+        Simulations in all, those given to `fit` included.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    loss : {"log", "hinge"}, optional
+        Loss of the classifier, "log" or "hinge".
+    rounds : int, optional
+        Most rounds of simulations, or 0 for none; a small budget has fewer.
+    steps : int, optional
+        Most steps of training for the last ratio; the others take half as many.
+    time_limit : float, optional
+        Seconds after which no further simulation begins, and for each training.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the networks see of the data, as in `Method`.
 
-    References:
-        D. Tran, R. Ranganath and D. Blei, Hierarchical implicit models and likelihood-free variational inference,
-        NeurIPS 2017.
+    References
+    ----------
+    D. Tran, R. Ranganath and D. Blei, Hierarchical implicit models and likelihood-free variational inference, NeurIPS
+    2017.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -226,9 +239,12 @@ class BoxedGaussian:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws (n, d): exact where no cut depends on other coordinates, else by Gibbs sampling.
 
-        Parameters:
-            n: How many.
-            rng: Source of randomness.
+        Parameters
+        ----------
+        n : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
         """
         settings = FitSettings()
         if np.isinf(self.low).all() and np.isinf(self.high).all():
@@ -275,15 +291,22 @@ def fit_gaussian(log_density: LogDensity, start: BoxedGaussian, seed: int) -> Bo
     holds for a Gaussian that is cut to a box, too, also where its mean is outside: a posterior that leans on a bound.
     The same quasi-random numbers serve all steps: they converge.
 
-    Parameters:
-        log_density: log p at rows of working coordinates, up to a constant.
-        start: Where the search begins.
-        seed: Seed of the quasi-random numbers.
+    Parameters
+    ----------
+    log_density : callable
+        log p at rows of working coordinates, up to a constant.
+    start : BoxedGaussian
+        Where the search begins.
+    seed : int
+        Seed of the quasi-random numbers.
 
-    References:
-        T. Salimans and D. A. Knowles, Fixed-form variational posterior approximation through stochastic linear
-        regression, Bayesian Analysis 8, 2013. https://doi.org/10.1214/13-BA858
+    References
+    ----------
+    T. Salimans and D. A. Knowles, Fixed-form variational posterior approximation through stochastic linear
+    regression, Bayesian Analysis 8, 2013. https://doi.org/10.1214/13-BA858
 
+    Examples
+    --------
     >>> flat = BoxedGaussian(np.zeros(1), np.eye(1), np.full(1, -5.0), np.full(1, 5.0))
     >>> q = fit_gaussian(lambda phi: -0.5 * ((phi[:, 0] - 2.0) / 0.1) ** 2, flat, seed=0)
     >>> q.mean.round(3), q.root.round(3)
@@ -306,11 +329,17 @@ def fit_gaussian(log_density: LogDensity, start: BoxedGaussian, seed: int) -> Bo
 def lower_bound(log_density: LogDensity, q: BoxedGaussian, seed: int) -> float:
     """Return E_q[log p − log q], which `fit_gaussian` maximizes; a bound on the log evidence.
 
-    Parameters:
-        log_density: log p at rows of working coordinates.
-        q: The Gaussian.
-        seed: Seed of the quasi-random numbers.
+    Parameters
+    ----------
+    log_density : callable
+        log p at rows of working coordinates.
+    q : BoxedGaussian
+        The Gaussian.
+    seed : int
+        Seed of the quasi-random numbers.
 
+    Examples
+    --------
     >>> normal = BoxedGaussian(np.zeros(1), np.eye(1), np.full(1, -np.inf), np.full(1, np.inf))
     >>> round(lower_bound(stats.norm(0.0, 1.0).logpdf, normal, seed=0), 3) + 0.0  # the evidence is 1
     0.0

@@ -24,22 +24,36 @@ class MCMCABC(SimulatingMethod, DistanceMethod):
     and take Gaussian steps in working coordinates with the covariance of those within the tolerance, times 2.38²/d.
     A failed simulation is a refused step. The first fifth of each chain is left out.
 
-    Parameters:
-        simulator: The simulator that made the pilot.
-        n_simulations: Simulations in all.
-        batched: Whether the simulator takes many rows of parameters at once.
-        quantile: The tolerance is the distance of this share of the pilot, the nearest.
-        tolerance: The tolerance itself, instead.
-        n_chains: Chains that run side by side, in one call of the simulator if it is `batched`.
-        scale: The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
-        time_limit: Seconds after which no further simulation begins.
-        seed: Seed of everything random.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int, optional
+        Simulations in all.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    quantile : float, optional
+        The tolerance is the distance of this share of the pilot, the nearest.
+    tolerance : float, optional
+        The tolerance itself, instead.
+    n_chains : int, optional
+        Chains that run side by side, in one call of the simulator if it is `batched`.
+    scale : {"observation", "spread", "none"}, optional
+        The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
+    time_limit : float, optional
+        Seconds after which no further simulation begins.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        P. Marjoram et al., Markov chain Monte Carlo without likelihoods, PNAS 100, 2003.
-        https://doi.org/10.1073/pnas.0306899100
+    References
+    ----------
+    P. Marjoram et al., Markov chain Monte Carlo without likelihoods, PNAS 100, 2003.
+    https://doi.org/10.1073/pnas.0306899100
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -125,9 +139,12 @@ class MCMCABC(SimulatingMethod, DistanceMethod):
 def step_root(phi: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return a square root of a weighted covariance, with a little added where it is flat.
 
-    Parameters:
-        phi: Working coordinates (n, d).
-        weights: Weights of the rows (n,).
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
     """
     covariance = np.atleast_2d(np.cov(phi.T, aweights=weights)) if len(phi) > 1 else np.eye(phi.shape[1])
     values, vectors = np.linalg.eigh(covariance)

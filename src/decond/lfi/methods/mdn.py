@@ -72,24 +72,38 @@ class MDN(NetworkMethod):
     rounds: a mode that small is not found. With few simulations a Bayesian network errs on the wide side, and so
     does the posterior. It needs the extra: ``decond[neural]``.
 
-    Parameters:
-        simulator: The simulator that made the simulations, to be run by `posterior`; None to use only these.
-        n_simulations: Simulations in all, those given to `fit` included.
-        batched: Whether the simulator takes many rows of parameters at once.
-        components: Gaussians of the last network.
-        hidden: Units of each tanh layer, or of the only one; by default one layer, with more units for more
-            simulations, at most 50.
-        rounds: Rounds before the last one, or 0 for none; the simulations given to `fit` are the first. A small
-            budget has fewer.
-        steps: Steps of training for the last network; the others take half as many.
-        time_limit: Seconds after which no further simulation begins, and for each training.
-        seed: Seed of everything random.
-        summary: What the network sees of the data, as in `Method`.
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the simulations, to be run by `posterior`; None to use only these.
+    n_simulations : int, optional
+        Simulations in all, those given to `fit` included.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    components : int, optional
+        Gaussians of the last network.
+    hidden : int or sequence of int, optional
+        Units of each tanh layer, or of the only one; by default one layer, with more units for more simulations,
+        at most 50.
+    rounds : int, optional
+        Rounds before the last one, or 0 for none; the simulations given to `fit` are the first. A small budget
+        has fewer.
+    steps : int, optional
+        Steps of training for the last network; the others take half as many.
+    time_limit : float, optional
+        Seconds after which no further simulation begins, and for each training.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the network sees of the data, as in `Method`.
 
-    References:
-        G. Papamakarios and I. Murray, Fast ε-free inference of simulation models with Bayesian conditional density
-        estimation, NeurIPS 2016.
+    References
+    ----------
+    G. Papamakarios and I. Murray, Fast ε-free inference of simulation models with Bayesian conditional density
+    estimation, NeurIPS 2016.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)

@@ -42,15 +42,23 @@ class Method(ABC):
     A subclass is a dataclass of settings with `seed` and `summary` among them. It implements `_fit`, which learns
     what needs no observation, and `_posterior`.
 
-    Attributes:
-        seed: Seed of everything random.
-        summary: What the method sees of the data. "none" takes them as they are; "learned" replaces them by estimates
-            of the parameters learned from the simulations; "auto" does so if there are more than twice as many
-            columns of data as parameters.
-        needs_prior_draws: Whether simulations have to be at draws of the prior, so that there are no rounds.
-        runs_simulator: Whether the method runs the simulator itself, after a pilot.
-        takes_raw: Whether observations are raw data sets, like those in `Simulations.raw`, not rows of summaries.
+    Attributes
+    ----------
+    seed : int, Generator or None
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}
+        What the method sees of the data. "none" takes them as they are; "learned" replaces them by estimates of
+        the parameters learned from the simulations; "auto" does so if there are more than twice as many columns
+        of data as parameters.
+    needs_prior_draws : bool
+        Whether simulations have to be at draws of the prior, so that there are no rounds.
+    runs_simulator : bool
+        Whether the method runs the simulator itself, after a pilot.
+    takes_raw : bool
+        Whether observations are raw data sets, like those in `Simulations.raw`, not rows of summaries.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import RejectionABC
     >>> prior = Prior({"mean": stats.norm(0, 1)})
@@ -75,11 +83,16 @@ class Method(ABC):
     def fit(self, sims: Simulations, prior: Prior) -> Self:
         """Learn from simulations what needs no observation.
 
-        Parameters:
-            sims: The simulations, at draws of the prior or of any other proposal (see `needs_prior_draws`).
-            prior: The prior of the parameters.
+        Parameters
+        ----------
+        sims : Simulations
+            The simulations, at draws of the prior or of any other proposal (see `needs_prior_draws`).
+        prior : Prior
+            The prior of the parameters.
 
-        Returns:
+        Returns
+        -------
+        Self
             The method itself.
         """
         check_simulations(sims, prior)
@@ -115,18 +128,24 @@ class Method(ABC):
     def check_observation(self, observed: Observation, sims: Simulations) -> NDArray[np.float64]:
         """Return an observation as this method takes it; raise unless it is of the same kind as the simulations.
 
-        Parameters:
-            observed: The observation.
-            sims: The simulations that it is compared with.
+        Parameters
+        ----------
+        observed : array_like or dict
+            The observation.
+        sims : Simulations
+            The simulations that it is compared with.
         """
         return self._as_observation(observed, sims)
 
     def observation(self, sims: Simulations, row: int) -> NDArray[np.float64]:
         """Return what one simulation gave, as `posterior` takes it: its summaries, or its raw data set.
 
-        Parameters:
-            sims: The simulations.
-            row: The number of the simulation among them.
+        Parameters
+        ----------
+        sims : Simulations
+            The simulations.
+        row : int
+            The number of the simulation among them.
         """
         if not self.takes_raw:
             return np.asarray(sims.x[row])
@@ -257,9 +276,12 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
 def nearest_distances(x: NDArray[np.float64], row: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
     """Return how far a row is from the nearest of others, and how far each of those is from its nearest neighbor.
 
-    Parameters:
-        x: Standardized simulations (n, s).
-        row: The standardized observation (1, s).
+    Parameters
+    ----------
+    x : ndarray of shape (n, s)
+        Standardized simulations.
+    row : ndarray of shape (1, s)
+        The standardized observation.
     """
     tree = KDTree(x)
     return float(tree.query(row)[0][0]), tree.query(x, k=2)[0][:, 1]
@@ -270,11 +292,16 @@ def summarized_observation(
 ) -> NDArray[np.float64] | dict[str, float]:
     """Return the summaries of a raw observation, made as those of simulations are.
 
-    Parameters:
-        observed: The raw observation, without names.
-        summarize: The function that makes the summaries.
+    Parameters
+    ----------
+    observed : array_like or dict
+        The raw observation, without names.
+    summarize : callable
+        The function that makes the summaries.
 
-    Returns:
+    Returns
+    -------
+    ndarray or dict
         A row (1, s), or a dict where the summaries have names.
     """
     if isinstance(observed, Mapping):
@@ -294,10 +321,14 @@ def summarized_observation(
 def check_simulations(sims: Simulations, prior: Prior, name: str = "sims") -> None:
     """Raise unless simulations go with a prior: the same parameters, all inside its support.
 
-    Parameters:
-        sims: The simulations.
-        prior: The prior of the parameters.
-        name: What the simulations are called.
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
+    name : str, optional
+        What the simulations are called.
     """
     if not isinstance(sims, Simulations):
         raise ArgumentTypeError(

@@ -29,11 +29,13 @@ DistanceScale = Literal["observation", "spread", "none"]
 class DistanceMethod(Method):
     """A method that compares simulations with the observation by a scaled Euclidean distance.
 
-    Attributes:
-        scale: The unit in which each summary is measured. "observation" is its median distance from the observation
-            over the simulations: every summary then counts alike, also where simulations crowd in one place and the
-            observation is elsewhere. "spread" is its robust spread over the simulations. "none" takes the data's own
-            units.
+    Attributes
+    ----------
+    scale : {"observation", "spread", "none"}
+        The unit in which each summary is measured. "observation" is its median distance from the observation over
+        the simulations: every summary then counts alike, also where simulations crowd in one place and the
+        observation is elsewhere. "spread" is its robust spread over the simulations. "none" takes the data's own
+        units.
     """
 
     scale: DistanceScale
@@ -81,11 +83,16 @@ class Accepted:
     ) -> Posterior:
         """Return the posterior whose draws are these parameters, in proportion to their weights.
 
-        Parameters:
-            method: The method that accepted them.
-            observed: The observation, standardized (1, s).
-            adjustment: "linear" moves them to the observation along a local line, if there are enough.
-            notes: Warnings that the posterior is to have.
+        Parameters
+        ----------
+        method : DistanceMethod
+            The method that accepted them.
+        observed : ndarray of shape (1, s)
+            The observation, standardized.
+        adjustment : {"none", "linear"}
+            "linear" moves them to the observation along a local line, if there are enough.
+        notes : list of PosteriorWarning
+            Warnings that the posterior is to have.
         """
         kept, needed = self, 2 * (self.x.shape[1] + 1)
         if adjustment == "linear" and len(self.theta) < needed:
@@ -116,9 +123,12 @@ class Accepted:
         the prior's working coordinate, and the logit of a parameter that is bounded on both sides, so that θ* lies
         inside the support.
 
-        Parameters:
-            prior: The prior of the parameters.
-            observed: The observation, standardized (1, s).
+        Parameters
+        ----------
+        prior : Prior
+            The prior of the parameters.
+        observed : ndarray of shape (1, s)
+            The observation, standardized.
         """
         weights = self.weights
         if self.tolerance > 0.0:  # lifted a little, so that the farthest keeps some weight
@@ -138,18 +148,28 @@ class RejectionABC(DistanceMethod):
 
     The simulations have to be draws from the prior. Failed ones are never kept, which accounts for their probability.
 
-    Parameters:
-        quantile: The share of the simulations that is kept, the nearest.
-        tolerance: Keep all within this distance instead.
-        adjustment: "linear" moves the kept ones to the observation along a local line (Beaumont et al. 2002).
-        scale: The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
-        seed: Of the order of samples.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    quantile : float, optional
+        The share of the simulations that is kept, the nearest.
+    tolerance : float, optional
+        Keep all within this distance instead.
+    adjustment : {"none", "linear"}, optional
+        "linear" moves the kept ones to the observation along a local line (Beaumont et al. 2002).
+    scale : {"observation", "spread", "none"}, optional
+        The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
+    seed : int, Generator or None, optional
+        Of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        J. K. Pritchard et al., Population growth of human Y chromosomes, Molecular Biology and Evolution 16, 1999.
-        https://doi.org/10.1093/oxfordjournals.molbev.a026091
+    References
+    ----------
+    J. K. Pritchard et al., Population growth of human Y chromosomes, Molecular Biology and Evolution 16, 1999.
+    https://doi.org/10.1093/oxfordjournals.molbev.a026091
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -183,9 +203,12 @@ class RejectionABC(DistanceMethod):
 def check_tolerances(quantile: float, tolerance: float | None) -> None:
     """Raise unless the settings are possible.
 
-    Parameters:
-        quantile: A share above 0 and up to 1.
-        tolerance: A positive distance, or None.
+    Parameters
+    ----------
+    quantile : float
+        A share above 0 and up to 1.
+    tolerance : float, optional
+        A positive distance, or None.
     """
     if not 0.0 < as_number(quantile, "quantile") <= 1.0:
         raise ArgumentError(
@@ -200,12 +223,18 @@ def nearest_share(
 ) -> Accepted:
     """Return the simulations within a tolerance, or else the nearest share of them, equally weighted.
 
-    Parameters:
-        theta: Parameters (n, d).
-        x: Summaries (n, s).
-        distance: Distances from the observation (n,).
-        quantile: The share.
-        tolerance: The tolerance, or None.
+    Parameters
+    ----------
+    theta : ndarray of shape (n, d)
+        Parameters.
+    x : ndarray of shape (n, s)
+        Summaries.
+    distance : ndarray of shape (n,)
+        Distances from the observation.
+    quantile : float
+        The share.
+    tolerance : float, optional
+        The tolerance, or None.
     """
     if tolerance is None:
         count = min(len(theta), max(1, int(np.ceil(quantile * len(theta)))))

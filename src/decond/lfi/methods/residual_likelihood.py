@@ -92,13 +92,19 @@ class ResidualLikelihood(Method):
     to the observation, when `posterior` is called. Where many simulations equal the observation, as with small
     counts, P(x = y | θ) takes its place. See ``docs/residual_likelihood.md``.
 
-    Parameters:
-        seed: Seed of the draws.
-        summary: "none" uses the columns of the data; "learned" replaces them by estimates of the parameters, learned
-            around the observation; "auto" does so if there are more than twice as many columns as parameters and the
-            estimates tell more, or more columns than the simulations can bear.
-        time_limit: Seconds for the sampler, for each call.
+    Parameters
+    ----------
+    seed : int, Generator or None, optional
+        Seed of the draws.
+    summary : {"auto", "none", "learned"}, optional
+        "none" uses the columns of the data; "learned" replaces them by estimates of the parameters, learned
+        around the observation; "auto" does so if there are more than twice as many columns as parameters and the
+        estimates tell more, or more columns than the simulations can bear.
+    time_limit : float, optional
+        Seconds for the sampler, for each call.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi.prior import Prior
     >>> from decond.lfi.simulations import Simulations
@@ -200,13 +206,20 @@ def likelihood_at(
     With `summary` "learned" the columns are replaced by estimates of the parameters, learned around the observation;
     with "auto" if there are more columns than the simulations can bear, or if that tells more about the parameters.
 
-    Parameters:
-        phi: Working coordinates of the simulations (n, d).
-        x: Their data (n, s).
-        observed: The observation (1, s).
-        summary: "none", "learned" or "auto".
-        rng: Chooses the rows of pilots.
-        settings: The numbers of the method.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    summary : {"auto", "none", "learned"}
+        "none", "learned" or "auto".
+    rng : numpy.random.Generator
+        Chooses the rows of pilots.
+    settings : ResidualLikelihoodSettings, optional
+        The numbers of the method.
     """
     settings = settings or ResidualLikelihoodSettings()
     even = _even_columns(phi, x, observed, rng, settings)
@@ -234,20 +247,32 @@ def likelihood_at(
 class ShiftedLikelihood:
     """p(y | θ) of one observation y, the density of simulations that are shifted to θ (`ShiftedResiduals`).
 
-    Parameters:
-        phi: Working coordinates of the simulations (n, d).
-        x: Their data (n, s).
-        observed: The observation (1, s).
-        weights: Weights of the simulations (n,).
-        log_slope: Added to the log density, so that it is one of the data in their own units.
-        settings: The numbers of the method.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    weights : ndarray of shape (n,)
+        Weights of the simulations.
+    log_slope : float, optional
+        Added to the log density, so that it is one of the data in their own units.
+    settings : ResidualLikelihoodSettings, optional
+        The numbers of the method.
 
-    Attributes:
-        effective: The effective sample size.
-        exact: For each column, whether it is an exact function of the parameters. A little noise is put in place of
-            none, so that the posterior can be sampled.
-        notes: Warnings for the user.
-        of_data: Whether it is a density of the data, not of summaries that were learned from them.
+    Attributes
+    ----------
+    effective
+        The effective sample size.
+    exact
+        For each column, whether it is an exact function of the parameters. A little noise is put in place of
+        none, so that the posterior can be sampled.
+    notes
+        Warnings for the user.
+    of_data
+        Whether it is a density of the data, not of summaries that were learned from them.
     """
 
     def __init__(
@@ -285,9 +310,12 @@ class ShiftedLikelihood:
         A summary that was learned around the observation says nothing of data far from it, which may map onto the
         observed summary by chance.
 
-        Parameters:
-            other: The likelihood of the columns themselves.
-            phi: Working coordinates of the simulations.
+        Parameters
+        ----------
+        other : ShiftedLikelihood
+            The likelihood of the columns themselves.
+        phi : ndarray
+            Working coordinates of the simulations.
         """
         self._guard = other, float(other.gaussian_log_density(phi).max()) - self._settings.guard
 
@@ -298,9 +326,12 @@ class ShiftedLikelihood:
         posterior density at the true parameters. It compares likelihoods of different summaries. Means are weighted;
         densities are Gaussian, of fits without row j.
 
-        Parameters:
-            weights: Weights of the rows (n,).
-            columns: Which columns count, as booleans; None for all.
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        columns : ndarray of bool, optional
+            Which columns count, as booleans; None for all.
         """
         normalized = weights / weights.sum()
         scored = np.argsort(-weights, kind="stable")[: self._settings.scored_rows]
@@ -318,16 +349,25 @@ class ShiftedLikelihood:
 class AtomLikelihood:
     """P(x = y | θ), a probability, where data have no density: simulations either equal the observation or do not.
 
-    Parameters:
-        phi: Working coordinates of the simulations (n, d).
-        equal: Which of them equal the observation (n,).
-        at_edge: Whether the observation is the smallest or largest simulated value of a column.
-        gain: By how much it has to predict better than a density, as a log-likelihood.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    equal : ndarray of bool of shape (n,)
+        Which of them equal the observation.
+    at_edge : bool
+        Whether the observation is the smallest or largest simulated value of a column.
+    gain : float, optional
+        By how much it has to predict better than a density, as a log-likelihood.
 
-    Attributes:
-        effective: Simulations that equal the observation.
-        notes: Warnings for the user: none.
-        of_data: True.
+    Attributes
+    ----------
+    effective
+        Simulations that equal the observation.
+    notes
+        Warnings for the user: none.
+    of_data
+        True.
     """
 
     of_data = True
@@ -345,11 +385,16 @@ class AtomLikelihood:
     ) -> "AtomLikelihood | None":
         """Return the likelihood of an observation that many simulations equal in all columns, else None.
 
-        Parameters:
-            phi: Working coordinates of the simulations (n, d).
-            x: Their data (n, s).
-            observed: The observation (1, s).
-            settings: The numbers of the method.
+        Parameters
+        ----------
+        phi : ndarray of shape (n, d)
+            Working coordinates of the simulations.
+        x : ndarray of shape (n, s)
+            Their data.
+        observed : ndarray of shape (1, s)
+            The observation.
+        settings : ResidualLikelihoodSettings, optional
+            The numbers of the method.
         """
         settings = settings or ResidualLikelihoodSettings()
         varying = np.ptp(x, axis=0) > 0.0
@@ -398,12 +443,18 @@ def closeness(
     residuals, averaged over columns. Never the distance of x_i itself: that would select on the noise that the
     likelihood is to describe. The regression is made twice, the second time with these weights.
 
-    Parameters:
-        phi: Working coordinates of the simulations (n, d).
-        x: Their data (n, s).
-        observed: The observation (1, s).
-        rng: Chooses the rows of the pilot.
-        settings: The numbers of the method.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    rng : numpy.random.Generator
+        Chooses the rows of the pilot.
+    settings : ResidualLikelihoodSettings, optional
+        The numbers of the method.
     """
     numbers = settings or ResidualLikelihoodSettings()
     n = len(phi)
@@ -507,9 +558,12 @@ class Columns:
 
     c is zero for positive columns and 0.4 of the smallest positive value where there are zeros (counts: x + 0.4).
 
-    Parameters:
-        x: The data (n, s).
-        power: One for each column: 1 as it is, ½ the square root of x + c, 0 its logarithm. None: all as they are.
+    Parameters
+    ----------
+    x : ndarray of shape (n, s)
+        The data.
+    power : ndarray, optional
+        One for each column: 1 as it is, ½ the square root of x + c, 0 its logarithm. None: all as they are.
     """
 
     def __init__(self, x: Array, power: Array | None = None) -> None:
@@ -529,11 +583,16 @@ class Columns:
         That is the likelihood of Box & Cox (1964), with leave-one-out residuals of kernel ridge regression and with
         weights.
 
-        Parameters:
-            x: The data (n, s).
-            phi: Working coordinates (n, d).
-            weights: Weights of the rows (n,).
-            gain: What another power has to gain in log-likelihood.
+        Parameters
+        ----------
+        x : ndarray of shape (n, s)
+            The data.
+        phi : ndarray of shape (n, d)
+            Working coordinates.
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        gain : float, optional
+            What another power has to gain in log-likelihood.
         """
         plain = cls(x)
         if not plain.eligible.any():

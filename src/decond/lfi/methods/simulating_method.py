@@ -27,12 +27,18 @@ Function = Callable[..., ArrayLike]
 class SimulatorCalls:
     """Calls of the simulator as `infer` makes them: summarized, with a limit on time, and with results kept.
 
-    Parameters:
-        simulator: The simulator, as `simulate` takes it.
-        batched: Whether it takes many rows at once; it gets at most 100.
-        summarize: Turns what it returns into summaries.
-        limit: Seconds for one call.
-        keep: Called with the parameters and the results after each call; returns these, named values in one order.
+    Parameters
+    ----------
+    simulator : callable
+        The simulator, as `simulate` takes it.
+    batched : bool
+        Whether it takes many rows at once; it gets at most 100.
+    summarize : callable, optional
+        Turns what it returns into summaries.
+    limit : float, optional
+        Seconds for one call.
+    keep : callable
+        Called with the parameters and the results after each call; returns these, named values in one order.
     """
 
     def __init__(
@@ -51,9 +57,12 @@ class SimulatorCalls:
     def run(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         """Run one row, or a batch, with a generator of its own: results then do not depend on the limit.
 
-        Parameters:
-            theta: Rows of parameters (b, d).
-            rng: Where the seed of this call comes from.
+        Parameters
+        ----------
+        theta : ndarray of shape (b, d)
+            Rows of parameters.
+        rng : numpy.random.Generator
+            Where the seed of this call comes from.
         """
         own = np.random.default_rng(int(rng.integers(2**63)))
         return self._limited(theta, own) if self._limited is not None else call(*self._functions, theta, own)
@@ -83,12 +92,18 @@ class _DirectCalls:
 class SimulatingMethod(Method):
     """A method that runs the simulator after a pilot, which is given to `fit` and counts in `n_simulations`.
 
-    Attributes:
-        simulator: The simulator that made the pilot.
-        n_simulations: Simulations in all.
-        batched: Whether the simulator takes many rows of parameters at once.
-        time_limit: Seconds after which no further simulation begins.
-        calls: How to call the simulator; set by `infer`.
+    Attributes
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int
+        Simulations in all.
+    batched : bool
+        Whether the simulator takes many rows of parameters at once.
+    time_limit : float
+        Seconds after which no further simulation begins.
+    calls : SimulatorCalls, optional
+        How to call the simulator; set by `infer`.
     """
 
     runs_simulator = True
@@ -127,9 +142,12 @@ class SimulatingMethod(Method):
 class BoundedSimulator:
     """The simulator of a fitted method with a budget; simulations that fail become rows of NaN, and are counted.
 
-    Parameters:
-        method: The method, fitted to its pilot.
-        report: Called with the number of simulations that were run.
+    Parameters
+    ----------
+    method : SimulatingMethod
+        The method, fitted to its pilot.
+    report : Report, optional
+        Called with the number of simulations that were run.
     """
 
     def __init__(self, method: SimulatingMethod, report: Report | None = None) -> None:
@@ -154,11 +172,16 @@ class BoundedSimulator:
     def run(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Run the simulator until the budget or the time ends.
 
-        Parameters:
-            theta: Rows of parameters (n, d).
-            rng: Source of the simulations' randomness.
+        Parameters
+        ----------
+        theta : ndarray of shape (n, d)
+            Rows of parameters.
+        rng : numpy.random.Generator
+            Source of the simulations' randomness.
 
-        Returns:
+        Returns
+        -------
+        ndarray
             The data (n, s) of the rows that were run, the first ones.
         """
         rows = theta[: max(0, self._budget - self.n_run)]
@@ -220,9 +243,12 @@ class BoundedSimulator:
 class NetworkMethod(SimulatingMethod):
     """A method that trains neural networks, with or without rounds of simulations; it needs ``decond[neural]``.
 
-    Attributes:
-        rounds: Most rounds of simulations, or 0 for none.
-        steps: Most steps of training for the last network; the others take half as many.
+    Attributes
+    ----------
+    rounds : int
+        Most rounds of simulations, or 0 for none.
+    steps : int
+        Most steps of training for the last network; the others take half as many.
     """
 
     rounds: int

@@ -33,23 +33,37 @@ class SMCABC(SimulatingMethod, DistanceMethod):
     (deterministic mixture, Cornuet et al. 2012). The population is all simulations within the smallest tolerance at
     which they are worth `n_particles` equally weighted ones. Failed simulations are infinitely far.
 
-    Parameters:
-        simulator: The simulator that made the pilot.
-        n_simulations: Simulations in all.
-        batched: Whether the simulator takes many rows of parameters at once.
-        n_particles: Effective sample size of the population; by default one particle for 40 simulations, twice as
-            many where a regression corrects for the tolerance.
-        n_generations: Generations after the pilot.
-        adjustment: "linear" moves the last population to the observation along a local line.
-        scale: The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
-        time_limit: Seconds after which no further simulation begins.
-        seed: Seed of everything random.
-        summary: What the method sees of the data, see `Method`.
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int, optional
+        Simulations in all.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    n_particles : int, optional
+        Effective sample size of the population; by default one particle for 40 simulations, twice as many where a
+        regression corrects for the tolerance.
+    n_generations : int, optional
+        Generations after the pilot.
+    adjustment : {"none", "linear"}, optional
+        "linear" moves the last population to the observation along a local line.
+    scale : {"observation", "spread", "none"}, optional
+        The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
+    time_limit : float, optional
+        Seconds after which no further simulation begins.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
-    References:
-        M. A. Beaumont et al., Adaptive approximate Bayesian computation, Biometrika 96, 2009.
-        https://doi.org/10.1093/biomet/asp052
+    References
+    ----------
+    M. A. Beaumont et al., Adaptive approximate Bayesian computation, Biometrika 96, 2009.
+    https://doi.org/10.1093/biomet/asp052
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -120,9 +134,12 @@ class _Mixture:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws inside the support, or fewer if they are too rare.
 
-        Parameters:
-            n: How many.
-            rng: Source of randomness.
+        Parameters
+        ----------
+        n : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
         """
         kept, n_kept, n_drawn = [], 0, 0
         while n_kept < n and n_drawn < 200 * n:
@@ -160,11 +177,16 @@ class _History:
     def add(self, proposal: _Mixture | None, phi: np.ndarray, x: np.ndarray, distance: np.ndarray) -> None:
         """Add a generation.
 
-        Parameters:
-            proposal: What it was drawn from; None for the prior.
-            phi: Working coordinates (n, d).
-            x: Summaries (n, s).
-            distance: Distances from the observation (n,).
+        Parameters
+        ----------
+        proposal : _Mixture, optional
+            What it was drawn from; None for the prior.
+        phi : ndarray of shape (n, d)
+            Working coordinates.
+        x : ndarray of shape (n, s)
+            Summaries.
+        distance : ndarray of shape (n,)
+            Distances from the observation.
         """
         earlier = np.concatenate([np.empty((0, self._prior.dim)), *self._phi])
         for t, known in enumerate(self._proposals):

@@ -48,9 +48,12 @@ class LogQuadratic:
     def gaussian(cls, mean: np.ndarray, covariance: np.ndarray) -> Self:
         """Return a Gaussian.
 
-        Parameters:
-            mean: Its mean (d,).
-            covariance: Its covariance (d, d).
+        Parameters
+        ----------
+        mean : ndarray of shape (d,)
+            Its mean.
+        covariance : ndarray of shape (d, d)
+            Its covariance.
         """
         precision = inverses(covariance)
         return cls(precision, precision @ mean)
@@ -85,9 +88,12 @@ class GaussianMixture:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws (n, d).
 
-        Parameters:
-            n: How many.
-            rng: Source of randomness.
+        Parameters
+        ----------
+        n : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
         """
         chosen = rng.choice(len(self.means), size=n, p=softmax(self.log_weights))
         draws = rng.standard_normal((n, self.means.shape[1]))
@@ -112,9 +118,12 @@ class GaussianMixture:
     def moved(self, center: np.ndarray, root: np.ndarray) -> Self:
         """Return the mixture of center + root φ.
 
-        Parameters:
-            center: A point (d,).
-            root: A matrix (d, d).
+        Parameters
+        ----------
+        center : ndarray of shape (d,)
+            A point.
+        root : ndarray of shape (d, d)
+            A matrix.
         """
         inverse = inverses(root)
         precisions = np.einsum("ia,kij,jb->kab", inverse, self.precisions, inverse)
@@ -131,11 +140,17 @@ class GaussianMixture:
         of the prior (covariance `prior_root` `prior_root`ᵀ), the component adds a hundredth of the prior's precision,
         around its own mean.
 
-        Parameters:
-            prior: The prior, or the Gaussian that stands for it.
-            proposal: What the simulations were drawn from.
-            prior_root: Square root of the prior's covariance (d, d).
+        Parameters
+        ----------
+        prior : LogQuadratic
+            The prior, or the Gaussian that stands for it.
+        proposal : LogQuadratic
+            What the simulations were drawn from.
+        prior_root : ndarray of shape (d, d)
+            Square root of the prior's covariance.
 
+        Examples
+        --------
         >>> one = GaussianMixture(np.zeros(1), np.ones((1, 1)), np.full((1, 1, 1), 3.0))
         >>> flat, proposal = LogQuadratic(np.zeros((1, 1)), np.zeros(1)), LogQuadratic(np.eye(1), np.zeros(1))
         >>> result, repaired = one.corrected(flat, proposal, np.eye(1))
@@ -217,17 +232,26 @@ class CutMixture:
     were simulated a mixture knows nothing of it. The tails of a Gaussian may be far heavier than the prior's there,
     so the likelihood is taken to be nowhere larger than it is inside that range.
 
-    Parameters:
-        mixture: The mixture.
-        prior: The prior.
-        assumed: What the mixture took for the prior, or None.
-        simulated: Working coordinates (n, d) of the draws of the prior that taught the mixture; None to keep its
-            tails.
+    Parameters
+    ----------
+    mixture : GaussianMixture
+        The mixture.
+    prior : Prior
+        The prior.
+    assumed : LogQuadratic, optional
+        What the mixture took for the prior, or None.
+    simulated : ndarray of shape (n, d), optional
+        Working coordinates of the draws of the prior that taught the mixture; None to keep its tails.
 
-    Attributes:
-        kept: Share of the mixture's draws that are kept: near 1 if the mixture is inside and assumed what is true.
-        rarely_inside: Whether so few are kept that tempered particles take their place.
+    Attributes
+    ----------
+    kept
+        Share of the mixture's draws that are kept: near 1 if the mixture is inside and assumed what is true.
+    rarely_inside
+        Whether so few are kept that tempered particles take their place.
 
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"share": stats.uniform(0, 1)})
     >>> wide = GaussianMixture(np.zeros(1), np.zeros((1, 1)), np.full((1, 1, 1), 0.01))
@@ -263,9 +287,12 @@ class CutMixture:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n draws (n, d).
 
-        Parameters:
-            n: How many.
-            rng: Source of randomness.
+        Parameters
+        ----------
+        n : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
         """
         if self._cloud is not None:
             return self._cloud.draw(n, rng)

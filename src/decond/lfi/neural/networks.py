@@ -165,10 +165,14 @@ class MixtureNetwork(eqx.Module):
     def log_density(self, targets: jax.Array, rows: jax.Array, noise: Noise = None) -> jax.Array:
         """Return log q(target | row) for each row.
 
-        Parameters:
-            targets: Where the densities are evaluated (n, d).
-            rows: Inputs of the network (n, k).
-            noise: Numbers that draw the weights; None for weights at their means.
+        Parameters
+        ----------
+        targets : ndarray of shape (n, d)
+            Where the densities are evaluated.
+        rows : ndarray of shape (n, k)
+            Inputs of the network.
+        noise : ndarray, optional
+            Numbers that draw the weights; None for weights at their means.
         """
         logits, means, factors, log_diagonals = self(rows, noise)
         scaled = jnp.einsum("nkij,nkj->nki", factors, targets[:, None, :] - means)
@@ -212,15 +216,25 @@ def fit_mixture(
     Data are standardized, far values drawn in, and the working coordinates have mean zero and covariance one while
     the network learns.
 
-    Parameters:
-        phi: Working coordinates (n, d).
-        x: Data (n, s).
-        components: Gaussians of the mixture.
-        hidden: Units of each hidden layer.
-        steps: Most steps of training.
-        seed: Seed of the network and its training.
-        seconds: Time after which training stops.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates.
+    x : ndarray of shape (n, s)
+        Data.
+    components : int
+        Gaussians of the mixture.
+    hidden : tuple
+        Units of each hidden layer.
+    steps : int
+        Most steps of training.
+    seed : int
+        Seed of the network and its training.
+    seconds : float
+        Time after which training stops.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> phi = rng.standard_normal((300, 1))
     >>> x = phi + 0.5 * rng.standard_normal((300, 1))
@@ -325,9 +339,12 @@ class LogRatio:
     def at(self, phi: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the mean of the members' log ratios.
 
-        Parameters:
-            phi: Working coordinates (n, d).
-            x: One row of data (1, s).
+        Parameters
+        ----------
+        phi : ndarray of shape (n, d)
+            Working coordinates.
+        x : ndarray of shape (1, s)
+            One row of data.
         """
         at_once = NetworkSettings().rows_at_once
         padded = np.zeros((-(-len(phi) // at_once) * at_once, phi.shape[1]))
@@ -349,14 +366,23 @@ def fit_ratio(
 ) -> LogRatio:
     """Return the log ratio learned from working coordinates (n, d) and data (n, s), with early stopping.
 
-    Parameters:
-        phi: Working coordinates (n, d).
-        x: Data (n, s).
-        loss: Loss of the classifier.
-        steps: Most steps of training.
-        seed: Seed of the networks and their training.
-        seconds: Time after which training stops.
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates.
+    x : ndarray of shape (n, s)
+        Data.
+    loss : {"log", "hinge"}
+        Loss of the classifier.
+    steps : int
+        Most steps of training.
+    seed : int
+        Seed of the networks and their training.
+    seconds : float
+        Time after which training stops.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> phi = rng.standard_normal((400, 1))
     >>> x = phi + rng.standard_normal((400, 1))

@@ -40,12 +40,18 @@ class TrainingSettings:
 class Trained(NamedTuple):
     """A trained model, and how the training went.
 
-    Attributes:
-        model: The model after the last step; with held-out rows, the one with the smallest loss on them.
-        losses: Mean loss of the steps of each chunk.
-        held_out_losses: Loss on the held-out rows after each chunk; empty without them.
-        steps: Steps that were made.
-        finished: False if the time ran out before the steps did.
+    Attributes
+    ----------
+    model : object
+        The model after the last step; with held-out rows, the one with the smallest loss on them.
+    losses : ndarray
+        Mean loss of the steps of each chunk.
+    held_out_losses : ndarray
+        Loss on the held-out rows after each chunk; empty without them.
+    steps : int
+        Steps that were made.
+    finished : bool
+        False if the time ran out before the steps did.
     """
 
     model: Any
@@ -78,10 +84,15 @@ def in_float64() -> Iterator[None]:
 def network_inputs(scale: Standardizer, rows: np.ndarray) -> np.ndarray:
     """Return standardized rows, far values drawn in as by a logarithm: none bends much, and none is lost.
 
-    Parameters:
-        scale: The units of the columns.
-        rows: Data, or parameters (n, k).
+    Parameters
+    ----------
+    scale : Standardizer
+        The units of the columns.
+    rows : ndarray of shape (n, k)
+        Data, or parameters.
 
+    Examples
+    --------
     >>> scale = Standardizer(np.array([[-1.0], [0.0], [1.0]]))
     >>> near, far, farther = network_inputs(scale, np.array([[0.1], [1e3], [1e6]]))[:, 0]
     >>> bool(near < 0.2), bool(far < farther < 20.0)
@@ -107,20 +118,35 @@ def train(
 ) -> Trained:
     """Return the model trained by Adam.
 
-    Parameters:
-        model: An Equinox module; its floating-point arrays are learned.
-        loss: The mean loss of some rows, see `Loss`.
-        data: Arrays with one row for each example.
-        seed: Seed of minibatches, of held-out rows and of the noise.
-        fixed: Arrays, or modules, that the loss needs besides; they are not learned.
-        noise: How many standard normal numbers the loss gets for each row; they are zero for held-out rows.
-        steps: Most steps, rounded up to whole chunks of 100.
-        batch: Rows of a minibatch.
-        rate: Learning rate of the first step; it falls along a cosine.
-        held_out: Share of the rows on which the loss is watched instead of learned from; 0 for none.
-        patience: Chunks without a smaller held-out loss after which training stops.
-        seconds: Time after which no further chunk begins.
+    Parameters
+    ----------
+    model : object
+        An Equinox module; its floating-point arrays are learned.
+    loss : callable
+        The mean loss of some rows, see `Loss`.
+    data : sequence of np.ndarray
+        Arrays with one row for each example.
+    seed : int, optional
+        Seed of minibatches, of held-out rows and of the noise.
+    fixed : object, optional
+        Arrays, or modules, that the loss needs besides; they are not learned.
+    noise : int, optional
+        How many standard normal numbers the loss gets for each row; they are zero for held-out rows.
+    steps : int, optional
+        Most steps, rounded up to whole chunks of 100.
+    batch : int, optional
+        Rows of a minibatch.
+    rate : float, optional
+        Learning rate of the first step; it falls along a cosine.
+    held_out : float, optional
+        Share of the rows on which the loss is watched instead of learned from; 0 for none.
+    patience : int, optional
+        Chunks without a smaller held-out loss after which training stops.
+    seconds : float, optional
+        Time after which no further chunk begins.
 
+    Examples
+    --------
     >>> import equinox as eqx, jax
     >>> def squared_error(model, rows, fixed, noise):
     ...     x, y = rows
