@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Html", "card", "curve", "definitions", "number", "sentences", "table"]
+__all__ = ["Html", "card", "curve", "definitions", "listed", "number", "percent", "sentences", "table"]
 
 TABLE = "border-collapse:collapse;margin:4px 0;font-size:inherit"
 CELL = "padding:2px 10px;border:none;text-align:{};vertical-align:middle"
@@ -139,3 +139,24 @@ def _escaped(value: Any) -> str:
 
 def _is_numeric(value: Any) -> bool:
     return not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
+
+
+def percent(share: float) -> str:
+    """Return a share as per cent, with two digits where it is small.
+
+    >>> percent(0.996), percent(0.0449)
+    ('100 %', '4.5 %')
+    """
+    value = 100.0 * share
+    return f"{value:.0f} %" if value >= 9.95 else f"{value:.2g} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in a list, cut short where it is long.
+
+    >>> listed(["a", "b", "c"]), listed(list("abcdef"))
+    ('a, b and c', 'a, b, c and 3 others')
+    """
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} others"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

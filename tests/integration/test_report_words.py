@@ -9,8 +9,8 @@ from scipy import stats
 from decond import AggregateGP, DirectGP, lfi
 from decond.kernels import RBF
 from decond.lfi import diagnostics
-from decond.lfi.diagnostics.predictive import compare
-from decond.lfi.diagnostics.sufficiency import Sufficiency
+from decond.lfi.diagnostics import Sufficiency
+from decond.lfi.diagnostics.predictive_checks import observation_among
 from decond.reports import fit_report, inference_report
 from decond.reports.baselines import EXPLAINED
 from decond.reports.checks import State
@@ -74,7 +74,7 @@ def posterior():
 
 def diagnosed(posterior, ratio, trials):
     sims = posterior.simulations
-    check = compare(sims, np.array([[0.7, 0.1]]))
+    check = observation_among(sims, np.array([[0.7, 0.1]]))
     found = Sufficiency(n_simulations=120, ratio=ratio, error=0.04, n=trials)
     return diagnostics.Report(posterior, None, found, check, from_posterior=True, remote_share=0.95)
 

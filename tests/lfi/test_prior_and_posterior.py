@@ -19,9 +19,9 @@ from decond.lfi.exceptions import (
     RepeatedSimulationsWarning,
     TimeLimitWarning,
 )
-from decond.lfi.inference import METHODS, method_named, round_sizes
-from decond.lfi.posterior import reflected_density
+from decond.lfi.posterior_draws import reflected_density
 from decond.lfi.prior_file import read_prior
+from decond.lfi.rounds import METHODS, method_named, round_sizes
 from decond.lfi.simulation import simulate
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel

@@ -22,8 +22,8 @@ from processes import DEADLINE, interruptible, n_stored, wait_until
 from scipy import stats
 
 from decond.lfi.exceptions import StoreWarning, TransferError, WorkerError
-from decond.lfi.inference import infer
 from decond.lfi.prior import Prior
+from decond.lfi.rounds import infer
 from decond.lfi.simulation import SimulationStore, simulate
 
 pytestmark = pytest.mark.slow

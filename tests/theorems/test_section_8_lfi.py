@@ -12,7 +12,7 @@ from decond.kernels import RBF
 from decond.lfi import PosteriorWarning, Prior, Simulations
 from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures
 from decond.lfi.methods.dme import DME
-from decond.lfi.methods.dme_learning import Evidence
+from decond.lfi.methods.kernel_search import Evidence
 
 PRIOR = Prior({"mean": stats.norm(0.0, 1.0)})
 

@@ -251,7 +251,7 @@ def _prior(path: Path) -> "Prior":
 
 def _method(name: str, seed: int, check: bool) -> "Method":
     """Return the method of that name; raise if it is to be checked and cannot be."""
-    from decond.lfi.inference import method_named
+    from decond.lfi.rounds import method_named
 
     method = method_named(name, seed)
     if check and method.runs_simulator:

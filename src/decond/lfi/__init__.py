@@ -6,24 +6,23 @@
 
 from decond.comparison import Comparison
 from decond.lfi import diagnostics, exceptions
-from decond.lfi.comparison import compare
+from decond.lfi.compare_methods import compare
 from decond.lfi.diagnostics import diagnose
 from decond.lfi.exceptions import PosteriorWarning, SimulationError, SimulationWarning, StoreError
-from decond.lfi.inference import METHODS, infer
-from decond.lfi.methods.base import Method
 from decond.lfi.methods.dme import DME
 from decond.lfi.methods.gps_abc import GPSABC
-from decond.lfi.methods.kbr import KBR
 from decond.lfi.methods.kelfi import KELFI
-from decond.lfi.methods.kernel_abc import K2ABC, KABC
+from decond.lfi.methods.kernel_abc import K2ABC, KABC, KBR
 from decond.lfi.methods.lfvi import LFVI
 from decond.lfi.methods.mcmc import MCMCABC
 from decond.lfi.methods.mdn import MDN
+from decond.lfi.methods.method import Method
 from decond.lfi.methods.rejection import RejectionABC
-from decond.lfi.methods.residual import ResidualLikelihood
+from decond.lfi.methods.residual_likelihood import ResidualLikelihood
 from decond.lfi.methods.smc import SMCABC
-from decond.lfi.posterior import Posterior
+from decond.lfi.posterior_draws import Posterior
 from decond.lfi.prior import Prior
+from decond.lfi.rounds import METHODS, infer
 from decond.lfi.simulation import SimulationOptions, SimulationStore, batched, simulate
 from decond.lfi.simulations import Simulations
 

@@ -16,7 +16,7 @@ from decond.linalg.factors import (
     square_root,
     whiten,
 )
-from decond.linalg.general import solve_general
+from decond.linalg.general import inverses, solve_general
 from decond.linalg.low_rank import LowRankPlusNoise, pivoted_cholesky
 from decond.linalg.products import (
     add_to_diagonal,
@@ -39,6 +39,7 @@ __all__ = [
     "cholesky_if",
     "gaussian_log_density",
     "gaussian_log_density_pullback",
+    "inverses",
     "mirrored",
     "multiply",
     "pivoted_cholesky",

@@ -8,7 +8,7 @@ from scipy.linalg import LinAlgWarning, solve
 from decond.linalg.factors import JitterWarning
 from decond.messages import warn
 
-__all__ = ["solve_general"]
+__all__ = ["inverses", "solve_general"]
 
 
 def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
@@ -29,3 +29,12 @@ def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarra
         text = f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}"
         warn(JitterWarning(text, matrix=name, jitter=0.0))
     return solution
+
+
+def inverses(matrices: np.ndarray) -> np.ndarray:
+    """Return the inverses of a stack of small matrices (..., d, d), such as the covariances of a mixture.
+
+    >>> inverses(np.array([[[2.0]], [[4.0]]])).ravel()
+    array([0.5 , 0.25])
+    """
+    return np.linalg.inv(matrices)

@@ -238,10 +238,10 @@ class DiagnosisDisplay(Display):
     >>> from scipy import stats
     >>> from decond.lfi import Posterior, Prior, Simulations
     >>> from decond.lfi.diagnostics import Report
-    >>> from decond.lfi.diagnostics.predictive import compare
+    >>> from decond.lfi.diagnostics.predictive_checks import observation_among
     >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
     >>> simulated = np.linspace(0.0, 1.0, 100)[:, None]
-    >>> check = compare(Simulations(simulated, simulated), np.array([[0.5]]))
+    >>> check = observation_among(Simulations(simulated, simulated), np.array([[0.5]]))
     >>> page = DiagnosisDisplay(Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)).plot()
     >>> page.ranks_ is None, len(page.predictive_.axes_)
     (True, 1)

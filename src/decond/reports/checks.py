@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.lfi.diagnostics.words import listed, percent
-from decond.notebook import number
+from decond.notebook import listed, number, percent
 from decond.reports.edges import edges
 from decond.reports.fitted_data import FittedData
 from decond.reports.function import predictions

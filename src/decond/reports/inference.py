@@ -8,9 +8,7 @@ import numpy as np
 from decond.checks import value_names
 from decond.errors import ArgumentError
 from decond.lfi import Posterior, diagnostics
-from decond.lfi.diagnostics.calibration import FEWEST
-from decond.lfi.diagnostics.words import listed
-from decond.notebook import number
+from decond.notebook import listed, number
 from decond.plotting import COLORS
 from decond.reports.checks import verdict
 from decond.reports.document import Report, rendered
@@ -184,7 +182,7 @@ def _middle(rows: np.ndarray | None, j: int) -> str:
 
 def _coverage(diagnosis: diagnostics.Report | None) -> list[dict[str, Any]]:
     """Return the chart of how often intervals hold the truth, where that was judged."""
-    if diagnosis is None or diagnosis.calibration is None or diagnosis.calibration.n < FEWEST:
+    if diagnosis is None or diagnosis.calibration is None or not diagnosis.calibration.enough:
         return []
     coverage = diagnosis.calibration.coverage
     at, low, high = coverage.band

@@ -6,11 +6,8 @@ import numpy as np
 
 from decond.checks import as_row
 from decond.lfi import Posterior, diagnostics
-from decond.lfi.diagnostics.calibration import FEWEST
-from decond.lfi.diagnostics.predictive import share_as_remote
-from decond.lfi.diagnostics.report import FEW_EFFECTIVE, REMOTE
-from decond.lfi.diagnostics.words import listed, percent
-from decond.notebook import number
+from decond.lfi.diagnostics.predictive_checks import share_as_remote
+from decond.notebook import listed, number, percent
 from decond.reports.checks import Check, State
 
 __all__ = ["NOTHING_WRONG", "observed_row", "posterior_checks"]
@@ -105,7 +102,7 @@ def _calibration(diagnosis: diagnostics.Report | None) -> Check:
         )
     said, found = " ".join(diagnosis.calibration.sentences), diagnosis.calibration.findings
     trials = {"trials": diagnosis.calibration.n}
-    if diagnosis.calibration.n < FEWEST:
+    if not diagnosis.calibration.enough:
         few = "there were too few trials to judge the calibration of the posterior"
         return Check("calibration", State.OPEN, few, said, trials)
     if found:
@@ -132,19 +129,23 @@ def _remote(posterior: Posterior, observed: np.ndarray, diagnosis: diagnostics.R
         return []
     else:
         share = share_as_remote(sims, observed)
+    least = diagnostics.Report.least_remote_share
     said = (
         f"{percent(share)} of the simulations are at least as far from the simulation nearest to them as the "
-        f"observation is. With less than {percent(REMOTE)} the observation counts as lying outside."
+        f"observation is. With less than {percent(least)} the observation counts as lying outside."
     )
     numbers = {"share as far": share}
-    if share < REMOTE:
+    if share < least:
         return [Check("observation", State.BAD, "the observation lies outside what was simulated", said, numbers)]
     return [Check("observation", State.GOOD, "the observation lies among the simulations", said, numbers)]
 
 
 def _enough(posterior: Posterior, diagnosis: diagnostics.Report | None) -> list[Check]:
     """Judge the number of simulations by what half of them would have given, and by how many count."""
-    wanted, sufficiency = FEW_EFFECTIVE * posterior.prior.dim, None if diagnosis is None else diagnosis.sufficiency
+    wanted, sufficiency = (
+        diagnostics.Report.least_effective * posterior.prior.dim,
+        None if diagnosis is None else diagnosis.sufficiency,
+    )
     state, finding, said, numbers = State.GOOD, "", [], {}
     if sufficiency is not None:
         said += sufficiency.sentences

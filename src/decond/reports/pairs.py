@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from decond.lfi import Posterior
-from decond.lfi.diagnostics.words import percent
+from decond.notebook import percent
 from decond.plotting import COLORS
 from decond.plotting.densities import joint_density, marginal_density, span_of
 

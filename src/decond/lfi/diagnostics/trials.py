@@ -5,29 +5,38 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from decond.checks import as_count, as_generator, as_number
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
-from decond.lfi.methods.base import Method
-from decond.lfi.posterior import Posterior
+from decond.lfi.methods.method import Method, check_simulations
+from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 
-__all__ = ["Plan", "Progress", "Trial", "check_method", "from_prior", "run_trials", "whole_seed"]
+if TYPE_CHECKING:
+    from decond.lfi.diagnostics.rank_calibration import Calibration
+
+__all__ = [
+    "Progress",
+    "Sufficiency",
+    "TrialPlan",
+    "check_method",
+    "difference_from_prior",
+    "enough_simulations",
+    "run_trials",
+    "whole_seed",
+]
 
 Progress = Callable[[int, int], None]
 """Called with the number of posteriors that are done, and of those planned."""
 
-DOUBT = 1e-4
-"""Parameters that differ from draws of the prior with a smaller p-value were proposed by something else."""
-
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """How trials are made: how many, with how many draws each, and from which simulations."""
 
     n: int = 200
@@ -51,7 +60,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Trial:
+class _Trial:
     """One posterior beside the parameters that made its observation."""
 
     row: int
@@ -67,9 +76,23 @@ class Trial:
 
 
 def run_trials(
-    method: Method, sims: Simulations, prior: Prior, plan: Plan, progress: Progress | None = None
-) -> list[Trial]:
-    """Return trials, as many as asked for and as time allows; at least one."""
+    method: Method, sims: Simulations, prior: Prior, plan: TrialPlan, progress: Progress | None = None
+) -> list[_Trial]:
+    """Return trials, as many as asked for and as time allows; at least one.
+
+    Parameters
+    ----------
+    method : Method
+        The method; a copy of it is fitted.
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
+    plan : TrialPlan
+        How many trials, and from which simulations.
+    progress : callable, optional
+        Called with the numbers done and planned.
+    """
     check_method(method)
     _check(sims, prior, plan)
     if plan.test is not None:
@@ -85,7 +108,7 @@ def run_trials(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PosteriorWarning)
                 posterior = fitted.posterior(fitted.observation(source, row))
-                trials.append(_judge(posterior, prior, int(row), source.theta[row], plan.n_draws, rng))
+                trials.append(_trial(posterior, prior, int(row), source.theta[row], plan.n_draws, rng))
             if progress is not None:
                 progress(len(trials), total)
             if plan.seconds is not None and time.monotonic() - started > plan.seconds:
@@ -93,50 +116,57 @@ def run_trials(
     return trials
 
 
-def rank_among(values: np.ndarray, truth: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _rank_among(values: np.ndarray, truth: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return for each column how many values lie below the truth; ties are broken by chance, which is fair."""
     below, equal = (values < truth).sum(axis=0), (values == truth).sum(axis=0)
     return below + rng.integers(0, equal + 1)
 
 
-def from_prior(sims: Simulations, prior: Prior, seed: Any = 0) -> str:
+def difference_from_prior(sims: Simulations, prior: Prior) -> str:
     """Return "" if the parameters look like draws of the prior, else what differs.
 
-    Compares each parameter, and the prior's log density, with fresh draws by a Kolmogorov–Smirnov test.
+    Compares each parameter, and the prior's log density, with fresh draws by a Kolmogorov–Smirnov test at level 1e-4.
+
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
     """
     from scipy.stats import ks_2samp
 
-    drawn = prior.sample(max(4000, len(sims)), seed)
+    drawn = prior.sample(max(4000, len(sims)), 0)
     names = [*prior.names, "the prior's density"]
     ours = np.column_stack([sims.theta, prior.log_density(sims.theta)])
     theirs = np.column_stack([drawn, prior.log_density(drawn)])
     p = np.array([ks_2samp(a, b, method="asymp").pvalue for a, b in zip(ours.T, theirs.T, strict=True)])
     worst = int(np.argmin(p))
-    return "" if p[worst] * len(names) > DOUBT else f"{names[worst]} differs (p = {p[worst]:.1g})"
+    return "" if p[worst] * len(names) > 1e-4 else f"{names[worst]} differs (p = {p[worst]:.1g})"
 
 
-def _splits(sims: Simulations, plan: Plan) -> Iterator[tuple[Simulations, np.ndarray]]:
+def _splits(sims: Simulations, plan: TrialPlan) -> Iterator[tuple[Simulations, np.ndarray]]:
     """Yield pairs of simulations to fit and rows to judge; a row that is judged is never among those fitted."""
     rng = np.random.default_rng([len(sims), plan.seed])
     source = sims if plan.test is None else plan.test
     candidates = rng.permutation(np.flatnonzero(source.valid))[: plan.n]
     if plan.test is not None:
-        yield _part(sims, np.arange(len(sims)), plan.share, rng), candidates
+        yield _subset(sims, np.arange(len(sims)), plan.share, rng), candidates
         return
     for rows in np.array_split(candidates, min(plan.folds, len(candidates))):
         kept = np.setdiff1d(np.arange(len(sims)), rows)
-        yield _part(sims, kept, plan.share, rng), rows
+        yield _subset(sims, kept, plan.share, rng), rows
 
 
-def _part(sims: Simulations, rows: np.ndarray, share: float, rng: np.random.Generator) -> Simulations:
+def _subset(sims: Simulations, rows: np.ndarray, share: float, rng: np.random.Generator) -> Simulations:
     if share < 1.0:
         rows = np.sort(rng.permutation(rows)[: round(share * len(rows))])
     return sims if len(rows) == len(sims) else sims.take(rows)
 
 
-def _judge(
+def _trial(
     posterior: Posterior, prior: Prior, row: int, theta: np.ndarray, n_draws: int, rng: np.random.Generator
-) -> Trial:
+) -> _Trial:
     draws = posterior.sample(n_draws, rng)
     both = np.concatenate([draws, theta[None, :]])
     by_density = posterior.log_likelihood is not None
@@ -144,9 +174,9 @@ def _judge(
         height = prior.log_density(both) + posterior.log_likelihood(both)
     else:
         height = -_squared_distance(prior.to_working(both))
-    joint_rank = int(rank_among(height[:-1, None], height[-1:], rng)[0])
-    score = ranked_score(prior.to_working(draws), prior.to_working(theta[None, :])[0])
-    return Trial(row, rank_among(draws, theta, rng), joint_rank, by_density, score)
+    joint_rank = int(_rank_among(height[:-1, None], height[-1:], rng)[0])
+    score = _ranked_score(prior.to_working(draws), prior.to_working(theta[None, :])[0])
+    return _Trial(row, _rank_among(draws, theta, rng), joint_rank, by_density, score)
 
 
 def _squared_distance(rows: np.ndarray) -> np.ndarray:
@@ -157,7 +187,7 @@ def _squared_distance(rows: np.ndarray) -> np.ndarray:
     return ((centered @ vectors[:, kept]) ** 2 / values[kept]).sum(axis=1)
 
 
-def ranked_score(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _ranked_score(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Return E|X - t| - ½ E|X - X'| for each column: the continuous ranked probability score of the draws."""
     m = len(draws)
     order = np.sort(draws, axis=0)
@@ -165,42 +195,31 @@ def ranked_score(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.abs(draws - truth).mean(axis=0) - pairs
 
 
-def whole_seed(seed: Any) -> int:
+def whole_seed(seed: Seed) -> int:
     """Return a whole number in place of a seed, so that several parts of a diagnosis can start from the same."""
     return int(as_generator(seed).integers(2**31))
 
 
-def check_method(method: Any) -> None:
+def check_method(method: Method) -> None:
     """Raise unless it is a method; a class is not one yet."""
     if not isinstance(method, Method):
         given = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
         raise ArgumentTypeError("method", f"method is {given}; give an lfi.Method, such as lfi.ResidualLikelihood().")
 
 
-def _check(sims: Any, prior: Any, plan: Plan) -> None:
-    for value, name, kind in ((sims, "sims", Simulations), (prior, "prior", Prior)):
-        if not isinstance(value, kind):
-            raise ArgumentTypeError(name, f"{name} is {type(value).__name__}; give an lfi.{kind.__name__}.")
+def _check(sims: Simulations, prior: Prior, plan: TrialPlan) -> None:
+    check_simulations(sims, prior)
     source, name = (sims, "sims") if plan.test is None else (plan.test, "test")
-    if not isinstance(source, Simulations):
-        raise ArgumentTypeError(
-            "test", f"test is {type(source).__name__}; give lfi.Simulations, from lfi.simulate(...)."
-        )
-    if source.theta.shape[1] != prior.dim or source.x.shape[1] != sims.x.shape[1]:
+    check_simulations(source, prior, name)
+    if source.x.shape[1] != sims.x.shape[1]:
         raise ArgumentError(
-            name,
-            f"{name} has {source.theta.shape[1]} parameter(s) and {source.x.shape[1]} summaries, but the prior "
-            f"has {prior.dim} and the simulations have {sims.x.shape[1]}.",
+            name, f"{name} has {source.x.shape[1]} summaries, but the simulations have {sims.x.shape[1]}."
         )
     if not source.n_valid:
         raise ArgumentError(
-            name, f"none of the {len(source)} simulations in {name} is valid; nothing can be judged by them."
+            name, f"none of the {len(source)} simulations in {name} is valid, so there is nothing to check."
         )
-    if not prior.contains(source.theta).all():
-        raise ArgumentError(
-            name, f"some parameters in {name} lie outside the prior's support; give draws of the prior."
-        )
-    different = from_prior(source, prior)
+    different = difference_from_prior(source, prior)
     if different:
         raise ArgumentError(
             name,
@@ -209,11 +228,165 @@ def _check(sims: Any, prior: Any, plan: Plan) -> None:
             'test=lfi.simulate(simulator, prior, 200, round="test").',
         )
     if plan.test is not None:
-        seen = {row.tobytes() for row in sims.theta}
-        again = sum(row.tobytes() in seen for row in plan.test.theta)
+        fitted = {row.tobytes() for row in sims.theta}
+        again = sum(row.tobytes() in fitted for row in plan.test.theta)
         if again:
             raise ArgumentError(
                 "test",
-                f"{again} of {len(plan.test)} rows of test are among sims too, and nothing may be judged on what it "
+                f"{again} of {len(plan.test)} rows of test are among sims too, and nothing may be checked on what it "
                 'was fitted on. Simulate others, with another seed or round: lfi.simulate(..., round="test").',
             )
+
+
+@dataclass(frozen=True, repr=False)
+class Sufficiency:
+    """How much worse the posteriors are if made from half of the simulations; more than 10 % is too much.
+
+    Attributes
+    ----------
+    n_simulations : int
+        The simulations.
+    ratio : float
+        The error with half of them, divided by that with all: the continuous ranked probability score of the true
+        parameters, averaged over the trials, and over the parameters in the geometric mean.
+    error : float
+        The standard error of the ratio.
+    n : int
+        Trials.
+
+    Examples
+    --------
+    >>> Sufficiency(n_simulations=500, ratio=1.3, error=0.05, n=60).sentences[0]
+    'With half of the 500 simulations, errors change by +30 ± 5 % (60 trials): more of them would help.'
+    """
+
+    n_simulations: int
+    ratio: float
+    error: float
+    n: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether half of the simulations did almost as well, as far as the trials can tell."""
+        return self.n < 10 or self.ratio <= 1.1 or self.ratio - 2.0 * self.error <= 1.0
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the trials are too few to tell."""
+        return self.passed and (self.n < 10 or self.ratio + 2.0 * self.error > 1.0 + 2.0 * (0.1))
+
+    @property
+    def verdict(self) -> str:
+        """Say "fine" or "too few simulations"."""
+        return "fine" if self.passed else "too few simulations"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The numbers behind the verdict."""
+        if not self.passed:
+            end = "more of them would help"
+        elif self.unclear:
+            end = "too few trials to tell whether more would help"
+        else:
+            end = "more would help little"
+        return [
+            f"With half of the {self.n_simulations} simulations, errors change by {self._change} ({self.n} trials): "
+            f"{end}."
+        ]
+
+    @property
+    def _change(self) -> str:
+        return f"{100.0 * (self.ratio - 1.0):+.0f} ± {100.0 * self.error:.0f} %"
+
+    def __repr__(self) -> str:
+        """Show the verdict."""
+        return f"Sufficiency({self.verdict}; errors {self._change} with half of {self.n_simulations} simulations)"
+
+
+def enough_simulations(
+    method: Method,
+    sims: Simulations,
+    prior: Prior,
+    n: int = 60,
+    *,
+    seed: Seed = 0,
+    n_draws: int = 999,
+    folds: int = 3,
+    test: Simulations | None = None,
+    calibration: "Calibration | None" = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Sufficiency:
+    """Return how errors grow if the method sees half of the simulations.
+
+    The same truths are used twice, with all and with half of the simulations, none of them seen by the fits.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    sims : Simulations
+        Simulations at draws of the prior, or from rounds, with `test`.
+    prior : Prior
+        The prior of the parameters.
+    n : int, optional
+        Posteriors.
+    seed : int, Generator or None, optional
+        Seed of folds and draws.
+    n_draws : int, optional
+        Draws of each posterior.
+    folds : int, optional
+        Fits, without `test`.
+    test : Simulations, optional
+        Simulations at fresh draws of the prior.
+    calibration : Calibration, optional
+        One of the same method and simulations spares the fits with all of them.
+    seconds : float, optional
+        Time after which it stops, with the trials done by then.
+    progress : callable, optional
+        Called with the numbers done and planned.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from decond.lfi import RejectionABC
+    >>> prior = Prior({"mean": stats.norm(0, 1)})
+    >>> theta = prior.sample(600, seed=0)
+    >>> sims = Simulations(theta, theta + np.random.default_rng(1).standard_normal(theta.shape))
+    >>> method = RejectionABC(quantile=0.2, adjustment="linear")
+    >>> enough_simulations(method, sims, prior, n=30, n_draws=99, folds=2).verdict
+    'fine'
+    """
+    start = whole_seed(seed)
+    known: dict[int, np.ndarray] = {}
+    if calibration is not None:
+        known = dict(zip(calibration.rows.tolist(), calibration.scores, strict=True))
+        start, n = calibration.seed, min(n, calibration.n)
+    shares = (0.5,) if known else (1.0, 0.5)
+    passes = []
+    for step, share in enumerate(shares):
+        plan = TrialPlan(n, n_draws, folds, test, share, None if seconds is None else seconds / len(shares), start)
+
+        def _report(done: int, total: int, step: int = step) -> None:
+            if progress is not None:
+                progress(step * total + done, len(shares) * total)
+
+        passes.append({trial.row: trial.score for trial in run_trials(method, sims, prior, plan, _report)})
+    whole, half = known or passes[0], passes[-1]
+    rows = [row for row in half if row in whole]
+    ratio, error = _ratio(
+        np.array([whole[row] for row in rows]), np.array([half[row] for row in rows]), np.random.default_rng(start)
+    )
+    return Sufficiency(len(sims), ratio, error, len(rows))
+
+
+def _ratio(whole: np.ndarray, half: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the ratio of mean scores, and its standard error by the bootstrap over trials."""
+
+    def ratio(rows: np.ndarray) -> float:
+        means = np.log(half[rows].mean(axis=0)) - np.log(whole[rows].mean(axis=0))
+        return float(np.exp(means.mean()))
+
+    n = len(whole)
+    resampled = [ratio(rng.integers(0, n, n)) for _ in range(200)]
+    return ratio(np.arange(n)), float(np.std(resampled))

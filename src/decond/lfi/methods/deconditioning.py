@@ -21,6 +21,7 @@ set of prior draws.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from decond.kernels import Kernel
@@ -28,17 +29,25 @@ from decond.linalg import multiply
 
 __all__ = ["DataFeatures", "Deconditioner", "PriorBasis", "ThetaFeatures", "ripple"]
 
-RIPPLE = 2.0
-"""Values of g up to this multiple of the size of its negative part are taken for ripples."""
-
-SMALLEST = 1e-10
-"""Eigenvalues below this share of the largest are left out."""
+Array = NDArray[np.float64]
 
 
 class ThetaFeatures:
-    """Features of θ for one kernel ℓ, from up to `n_landmarks` of the simulations; exact if these are all of them."""
+    """Features of θ for one kernel ℓ; exact if all simulations are landmarks.
 
-    def __init__(self, kernel: Kernel, phi: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> None:
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel ℓ.
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    n_landmarks : int
+        The most simulations that features are made from.
+    rng : numpy.random.Generator
+        Chooses them.
+    """
+
+    def __init__(self, kernel: Kernel, phi: Array, n_landmarks: int, rng: np.random.Generator) -> None:
         chosen = np.arange(len(phi))
         if len(phi) > n_landmarks:
             chosen = np.sort(rng.choice(len(phi), n_landmarks, replace=False))
@@ -50,15 +59,25 @@ class ThetaFeatures:
         self._projection = multiply(self._projection, rotation)
         self.at_simulations = multiply(rotation.T, at_simulations)
 
-    def at(self, phi: np.ndarray) -> np.ndarray:
+    def at(self, phi: Array) -> Array:
         """Return the features (r, q) at rows of working coordinates."""
         return multiply(self._projection.T, self.kernel.gram(self.landmarks, phi))
 
 
 class PriorBasis:
-    """A basis of the features' span that is orthonormal under weighted draws of the prior."""
+    """A basis of the features' span that is orthonormal under weighted draws of the prior.
 
-    def __init__(self, features: ThetaFeatures, draws: np.ndarray, weights: np.ndarray) -> None:
+    Parameters
+    ----------
+    features : ThetaFeatures
+        The features of θ.
+    draws : ndarray of shape (m, d)
+        Working coordinates of the draws.
+    weights : ndarray of shape (m,)
+        Their weights, which sum to one.
+    """
+
+    def __init__(self, features: ThetaFeatures, draws: Array, weights: Array) -> None:
         self.features, self.draws, self.weights = features, draws, weights
         at_draws = features.at(draws)
         values, vectors = _positive_eigh(multiply(at_draws * weights, at_draws.T))
@@ -66,25 +85,45 @@ class PriorBasis:
         self.unwhitening = vectors * np.sqrt(values)  # ψ = unwhitening f on the span
         self.at_draws = multiply(self.whitening.T, at_draws)
 
-    def at(self, phi: np.ndarray) -> np.ndarray:
+    def at(self, phi: Array) -> Array:
         """Return f (r, q) at rows of working coordinates."""
         return multiply(self.whitening.T, self.features.at(phi))
 
 
 class DataFeatures:
-    """The kernel k between the simulated data, seen through the features of their parameters: ΨKΨᵀ and Ψk(y)."""
+    """The kernel k between the simulated data, seen through the features of their parameters: ΨKΨᵀ and Ψk(y).
 
-    def __init__(self, features: ThetaFeatures, kernel_x: Kernel, x: np.ndarray) -> None:
+    Parameters
+    ----------
+    features : ThetaFeatures
+        The features of θ.
+    kernel_x : Kernel
+        The kernel k.
+    x : ndarray of shape (n, s)
+        The simulated data.
+    """
+
+    def __init__(self, features: ThetaFeatures, kernel_x: Kernel, x: Array) -> None:
         self._weights, self._kernel, self._x = features.at_simulations, kernel_x, x
         self.gram = multiply(self._weights, multiply(kernel_x.gram(x, x), self._weights.T))
 
-    def at(self, observed: np.ndarray) -> np.ndarray:
+    def at(self, observed: Array) -> Array:
         """Return Ψk(y) (r, q) for rows of observations."""
         return multiply(self._weights, self._kernel.gram(self._x, observed))
 
 
 class Deconditioner:
-    """The function g of the module's docstring, for one pair of kernels and one λ; any δ and any observation."""
+    """The function g of the module's docstring, for one pair of kernels and one λ; any δ and any observation.
+
+    Parameters
+    ----------
+    basis : PriorBasis
+        The basis of functions of θ.
+    data : DataFeatures
+        The kernel of the data.
+    regularization : float
+        λ.
+    """
 
     def __init__(self, basis: PriorBasis, data: DataFeatures, regularization: float) -> None:
         self.basis, self.data = basis, data
@@ -94,38 +133,66 @@ class Deconditioner:
         values, self._vectors = eigh(multiply(self._bridge.T, multiply(data.gram, self._bridge)), check_finite=False)
         self.spectrum = np.maximum(values, 0.0)
 
-    def coefficients(self, observed: np.ndarray, delta: float) -> np.ndarray:
-        """Return (K̃ + δI)⁻¹ k̃ (r, q) for rows of observations."""
+    def coefficients(self, observed: Array, delta: float) -> Array:
+        """Return (K̃ + δI)⁻¹ k̃ (r, q).
+
+        Parameters
+        ----------
+        observed : ndarray of shape (q, s)
+            Observations.
+        delta : float
+            δ.
+        """
         projected = self.projected(self.data.at(observed))
         return multiply(self._vectors, projected / (self.spectrum + delta)[:, None])
 
-    def projected(self, at_observed: np.ndarray) -> np.ndarray:
+    def projected(self, at_observed: Array) -> Array:
         """Return k̃ (r, q) along the eigenvectors of K̃, from Ψk(y)."""
         return multiply(self._vectors.T, multiply(self._bridge.T, at_observed))
 
-    def along(self, at: np.ndarray) -> np.ndarray:
+    def along(self, at: Array) -> Array:
         """Return values of f (r, q) along the eigenvectors of K̃."""
         return multiply(self._vectors.T, at)
 
-    def ratio(self, phi: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Return g (q, observations) at rows of working coordinates."""
+    def ratio(self, phi: Array, coefficients: Array) -> Array:
+        """Return g, one column for each observation.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (q, d)
+            Working coordinates.
+        coefficients : ndarray of shape (r, observations)
+            Those of the observations,.
+        """
         return multiply(self.basis.at(phi).T, coefficients)
 
 
-def ripple(ratio: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the height of ripples in values of g (m, q) at weighted prior draws, one for each column.
+def ripple(ratio: Array, weights: Array, height: float = 2.0) -> Array:
+    """Return the height of ripples in values of g at weighted prior draws, one for each column.
 
     A density ratio has no negative values. Those that g has are ripples of the estimate, and tell how high its
-    positive ripples are: without them, g is max(g - ripple, 0).
+    positive ripples are.
 
+    Parameters
+    ----------
+    ratio : ndarray of shape (m, q)
+        Values of g.
+    weights : ndarray of shape (m,)
+        Weights of the draws.
+    height : float, optional
+        Ripples as a multiple of the root mean square of the negative values: two standard deviations.
+
+    Examples
+    --------
     >>> ripple(np.array([[-1.0], [1.0], [9.0], [1.0]]), np.full(4, 0.25))
     array([1.])
     """
-    size: np.ndarray = RIPPLE * np.sqrt(weights @ np.minimum(ratio, 0.0) ** 2)
+    size: Array = height * np.sqrt(weights @ np.minimum(ratio, 0.0) ** 2)
     return size
 
 
-def _positive_eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _positive_eigh(matrix: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues that are more than rounding, and their vectors."""
     values, vectors = eigh(matrix, check_finite=False)
-    kept = values > SMALLEST * max(float(values[-1]), 1e-300)
+    kept = values > 1e-10 * max(float(values[-1]), 1e-300)
     return values[kept], vectors[:, kept]

@@ -2,44 +2,76 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from decond.checks import as_count, as_generator, as_number
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.kernels import RBF
+from decond.kernels import RBF, median_heuristic
 from decond.lfi.exceptions import DegenerateDrawsWarning
-from decond.lfi.methods.base import Method
-from decond.lfi.methods.herded import effective_number, median_kernel
-from decond.lfi.methods.running import BoundedSimulator
-from decond.lfi.posterior import Posterior
+from decond.lfi.methods.method import SummaryOption, effective_sample_size
+from decond.lfi.methods.simulating_method import BoundedSimulator, SimulatingMethod
+from decond.lfi.posterior_draws import Posterior, Seed
+from decond.linalg import Factor, add_to_diagonal, cholesky
 from decond.progress import progress_bar
 
-__all__ = ["GPSABC"]
-
-BURN_IN = 0.1
-DRAWS = 30
-"""Draws of the surrogate behind each acceptance probability."""
-
-RELEARN = 20
-"""New simulations after which the surrogate's hyperparameters are learned again."""
-
-MAX_NEW = 5
-"""New simulations at one step of the chain."""
+__all__ = ["GPSABC", "ChainSettings"]
 
 
-class GPSABC(Method):
+@dataclass(frozen=True)
+class ChainSettings:
+    """The effort of the chain; rules of thumb."""
+
+    burn_in: float = 0.1
+    """Steps that are left out at the beginning, as a share of those kept."""
+    draws: int = 30
+    """Draws of the surrogate behind each acceptance probability."""
+    relearn: int = 20
+    """New simulations after which the surrogate's hyperparameters are learned again."""
+    most_new: int = 5
+    """Most new simulations at one step of the chain."""
+    few_moves: int = 20
+    """Warn if the chain moved less often."""
+
+
+@dataclass(eq=False, repr=False)
+class GPSABC(SimulatingMethod):
     """A random walk whose synthetic likelihood comes from Gaussian processes, one for each summary.
 
     Each surrogate gives the mean of a summary as a function of θ with its uncertainty, and one variance of the
-    simulator's noise. At each step the surrogate is drawn `DRAWS` times; if the chance to decide wrongly is above
+    simulator's noise. At each step the surrogate is drawn 30 times; if the probability to decide wrongly is above
     `max_error`, a simulation at one of the two points is run and the surrogate updated, until `n_simulations` are
-    spent, pilots included; then the chain goes on without. It ends after `n_samples` steps or `time_limit` seconds.
+    spent, pilots included; then the chain goes on without.
 
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int, optional
+        Simulations in all.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    max_error : float, optional
+        The probability of a wrong decision above which the simulator is run.
+    n_samples : int, optional
+        Steps of the chain.
+    time_limit : float, optional
+        Seconds after which the chain ends.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
+
+    References
+    ----------
+    E. Meeds and M. Welling, GPS-ABC: Gaussian process surrogate approximate Bayesian computation, UAI 2014.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -53,22 +85,16 @@ class GPSABC(Method):
     (True, True)
     """
 
-    runs_simulator = True
+    simulator: Callable[..., ArrayLike] | None = None
+    n_simulations: int = 200
+    batched: bool = False
+    max_error: float = 0.2
+    n_samples: int = 10_000
+    time_limit: float = 120.0
+    seed: Seed = 0
+    summary: SummaryOption = "auto"
 
-    def __init__(
-        self,
-        simulator: Callable[..., Any] | None = None,
-        n_simulations: int = 200,
-        batched: bool = False,
-        max_error: float = 0.2,
-        n_samples: int = 10_000,
-        time_limit: float = 120.0,
-        seed: Any = 0,
-        summary: str = "auto",
-    ) -> None:
-        self.simulator, self.n_simulations, self.batched = simulator, n_simulations, batched
-        self.max_error, self.n_samples, self.time_limit = max_error, n_samples, time_limit
-        self.seed, self.summary = seed, summary
+    settings = ChainSettings()
 
     def _fit(self) -> None:
         if self.simulator is None:
@@ -87,14 +113,12 @@ class GPSABC(Method):
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
-        with BoundedSimulator.of(self) as runner:
+        with self._running() as runner:
             chain = _Chain(self, observed, runner, rng)
             phi = chain.run(self.n_samples, self.time_limit)
-        self.n_simulations_ = len(self.sims_) + runner.n_run
-        self.simulations_ = runner.simulations(self.sims_)
         theta = self.prior_.from_working(phi)
         notes = runner.notes()
-        if chain.accepted < 20:
+        if chain.accepted < self.settings.few_moves:
             text = f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little."
             notes.append(DegenerateDrawsWarning(text, chain.accepted, len(phi)))
 
@@ -104,11 +128,11 @@ class GPSABC(Method):
             return theta[generator.integers(len(theta), size=n)]
 
         thinned = phi[:: max(1, len(phi) // 1000)]
-        effective = effective_number(chain.surrogate.likelihood_of_simulations(observed))
+        effective = effective_sample_size(chain.surrogate.likelihood_of_simulations(observed))
         return Posterior(
             self.prior_,
             draw,
-            embedding=MeanEmbedding(median_kernel(thinned), thinned),
+            embedding=MeanEmbedding(RBF(median_heuristic(thinned)), thinned),
             effective=effective,
             notes=notes,
             seed=self.seed,
@@ -122,19 +146,27 @@ class _Chain:
         self, method: GPSABC, observed: np.ndarray, runner: BoundedSimulator, rng: np.random.Generator
     ) -> None:
         self.method, self.observed, self.runner, self.rng = method, observed, runner, rng
-        self.surrogate = _Surrogate(method.phi_, method.x_)
+        self.surrogate = _Surrogate(method.phi_, method.x_, method.settings.relearn)
         self.accepted = 0
         self._failed = 0
         """Failures that P(valid | θ) was last learned with."""
 
     def run(self, n: int, time_limit: float) -> np.ndarray:
-        """Return the states after burn-in; fewer than n if the time is over."""
+        """Walk, and return the states after burn-in.
+
+        Parameters
+        ----------
+        n : int
+            How many states.
+        time_limit : float
+            Seconds after which there are fewer.
+        """
         deadline = time.monotonic() + time_limit
         nearness = ((self.method.x_ - self.observed) ** 2).sum(axis=1)
         state = self.method.phi_[int(np.argmin(nearness))]
         nearest = self.method.phi_[np.argsort(nearness)[: max(10, len(nearness) // 5)]]
         step = 2.4 / np.sqrt(len(state)) * np.maximum(nearest.std(axis=0), 1e-6)
-        burn_in = int(BURN_IN * n)
+        burn_in = int(self.method.settings.burn_in * n)
         states = []
         with progress_bar("steps of the chain", n + burn_in) as report:
             for i in range(n + burn_in):
@@ -153,7 +185,7 @@ class _Chain:
         if not np.isfinite(log_prior[1]):
             return state
         log_prior = log_prior + self.method.log_valid_(pair)
-        for _ in range(MAX_NEW):
+        for _ in range(self.method.settings.most_new):
             acceptance = self._acceptance(pair, log_prior)
             middle = float(np.median(acceptance))
             error = float(np.mean(np.abs(acceptance - middle)))
@@ -166,7 +198,9 @@ class _Chain:
 
     def _acceptance(self, pair: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Return draws of the acceptance probability under the surrogate's uncertainty of its means."""
-        log_likelihood = self.surrogate.log_likelihoods(pair, self.observed, DRAWS, self.rng)
+        log_likelihood = self.surrogate.draw_log_likelihoods(
+            pair, self.observed, self.method.settings.draws, self.rng
+        )
         log_odds = log_likelihood[:, 1] - log_likelihood[:, 0] + log_prior[1] - log_prior[0]
         return np.exp(np.minimum(log_odds, 0.0))
 
@@ -178,7 +212,7 @@ class _Chain:
         x = self.runner.run(self.method.prior_.from_working(phi), self.rng)
         if len(x) and np.isfinite(x).all():
             self.surrogate.add(phi, self.method._summarize(x))
-        last = self.runner.left == 0 or self.runner.n_run % RELEARN == 0
+        last = self.runner.left == 0 or self.runner.n_run % self.method.settings.relearn == 0
         if self.runner.n_failed > self._failed and (last or not self._failed):
             self._failed = self.runner.n_failed
             self.method._learn_validity(self.runner.simulations(self.method.sims_))
@@ -188,28 +222,55 @@ class _Chain:
 class _Surrogate:
     """Independent Gaussian processes for the standardized summaries, around their medians."""
 
-    def __init__(self, phi: np.ndarray, x: np.ndarray) -> None:
+    def __init__(self, phi: np.ndarray, x: np.ndarray, relearn: int) -> None:
         self.phi, self.x = phi, x
-        self._added = 0
+        self._added, self._relearn = 0, relearn
         self._learn()
 
     def add(self, phi: np.ndarray, x: np.ndarray) -> None:
-        """Take in one more simulation."""
+        """Add one simulation.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (1, d)
+            Its working coordinates.
+        x : ndarray of shape (1, s)
+            Its summaries.
+        """
         self.phi, self.x = np.concatenate([self.phi, phi]), np.concatenate([self.x, x])
         self._added += 1
-        if self._added % RELEARN == 0:
+        if self._added % self._relearn == 0:
             self._learn()
         else:
             self._factor()
 
-    def log_likelihoods(self, phi: np.ndarray, observed: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Return draws (n, len(phi)) of the synthetic log likelihood at rows φ, jointly."""
+    def draw_log_likelihoods(
+        self, phi: np.ndarray, observed: np.ndarray, n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return joint draws of the synthetic log likelihood.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (q, d)
+            Working coordinates.
+        observed : ndarray of shape (1, s)
+            The observation.
+        n : int
+            How many draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray
+            The draws (n, q).
+        """
         total = np.zeros((n, len(phi)))
         for j, (lengthscale, amplitude, noise) in enumerate(self._parameters):
             kernel = RBF(lengthscale)
             cross = amplitude * kernel.gram(self.phi, phi)
             mean = self._center[j] + cross.T @ self._alpha[j]
-            covariance = amplitude * kernel.gram(phi, phi) - cross.T @ cho_solve(self._factors[j], cross)
+            covariance = amplitude * kernel.gram(phi, phi) - cross.T @ self._factors[j].solve(cross)
             values, vectors = np.linalg.eigh(covariance)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             means = mean + rng.standard_normal((n, len(phi))) @ root.T
@@ -247,19 +308,19 @@ class _Surrogate:
         self._factor()
 
     def _factor(self) -> None:
-        self._factors, self._alpha = [], []
-        for j, (lengthscale, amplitude, noise) in enumerate(self._parameters):
-            matrix = amplitude * RBF(lengthscale).gram(self.phi, self.phi)
-            matrix[np.diag_indices(len(matrix))] += noise + 1e-8 * amplitude
-            factor = cho_factor(matrix, lower=True)
-            self._factors.append(factor)
-            self._alpha.append(cho_solve(factor, self.x[:, j] - self._center[j]))
+        self._factors = [_factor_of(self.phi, *parameters) for parameters in self._parameters]
+        self._alpha = [
+            factor.solve(column - center)
+            for factor, column, center in zip(self._factors, self.x.T, self._center, strict=True)
+        ]
+
+
+def _factor_of(phi: np.ndarray, lengthscale: float, amplitude: float, noise: float) -> Factor:
+    matrix = amplitude * RBF(lengthscale).gram(phi, phi)
+    add_to_diagonal(matrix, noise + 1e-8 * amplitude)
+    return cholesky(matrix, "the covariance of a summary's surrogate")
 
 
 def _negative_log_marginal(logs: np.ndarray, phi: np.ndarray, target: np.ndarray) -> float:
-    lengthscale, amplitude, noise = np.exp(logs)
-    matrix = amplitude * RBF(lengthscale).gram(phi, phi)
-    matrix[np.diag_indices(len(matrix))] += noise + 1e-8 * amplitude
-    lower, _ = cho_factor(matrix, lower=True)
-    solved = cho_solve((lower, True), target)
-    return float(0.5 * target @ solved + np.log(np.diag(lower)).sum())
+    factor = _factor_of(phi, *np.exp(logs))
+    return float(0.5 * target @ factor.solve(target) + 0.5 * factor.log_determinant)

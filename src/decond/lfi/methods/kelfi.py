@@ -1,46 +1,60 @@
 """KELFI: a surrogate likelihood from conditional embeddings (Hsu & Ramos 2019, AISTATS)."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from decond.checks import as_count, as_generator, check_choice
+from decond.checks import as_generator
 from decond.embeddings import ConditionalMeanOperator, MeanEmbedding
 from decond.kernels import Kernel
 from decond.lfi.exceptions import PriorReturnedWarning
-from decond.lfi.methods.base import Method
 from decond.lfi.methods.deconditioning import ripple
-from decond.lfi.methods.dme_learning import Choice, Evidence, chosen_by_validation, given_or_learned
-from decond.lfi.methods.herded import (
-    effective_number,
-    evidence_in_data_units,
-    kernel_posterior,
-    valid_prior_draws,
-    weight_notes,
-)
-from decond.lfi.methods.refreshing import REFRESHES, refreshed
-from decond.lfi.methods.units import on_data, on_parameters
-from decond.lfi.posterior import Posterior
+from decond.lfi.methods.kernel_search import Choice, Evidence, SearchingMethod
+from decond.lfi.methods.method import SummaryOption, effective_sample_size
+from decond.lfi.posterior_draws import Posterior, Seed
 
 __all__ = ["KELFI"]
 
-LARGE = np.array([1e8])
-"""A δ at which the deconditional posterior is that of the surrogate likelihood."""
 
-
-class KELFI(Method):
+@dataclass(eq=False, repr=False)
+class KELFI(SearchingMethod):
     """The likelihood q(y | θ) = κ_ε(y)ᵀ (L + nλI)⁻¹ ℓ(θ), times the prior, as an embedding on draws of the prior.
 
-    κ_ε(y, x) is the density of the observation given that the simulator gave x: a Gaussian of width ε, or `kernel_x`.
-    Lengthscales, ε and λ are chosen by validation, as `DME` does, or with ``objective="evidence"`` by the marginal
-    surrogate likelihood, its average over the prior. `optimum="global"` searches widely, "local" climbs from the
-    median heuristic. Kernels that are given are in the units of the data (with ``summary="none"``) and of the
-    parameters; the others act on standardized data and on working coordinates. Simulations may come from anywhere.
+    κ_ε(y, x) is the density of the observation given that the simulator gave x. Simulations may come from anywhere.
+    KELFI as published is ``KELFI(objective="evidence", robust=False)``, which is fragile.
 
-    `robust` sets negative values of the likelihood and positive ones of the same size to zero, draws anew from the
-    prior where the posterior is (twice), and herds with a quarter of the lengthscale of θ. KELFI as published is
-    ``KELFI(objective="evidence", robust=False)``, which is fragile.
+    Parameters
+    ----------
+    kernel_x : Kernel, optional
+        κ_ε, in the units of the data, with ``summary="none"``; by default a Gaussian of width ε on standardized
+        data.
+    kernel_theta : Kernel, optional
+        ℓ, in the units of the parameters; by default Gaussian on working coordinates.
+    regularization : float or "learned", optional
+        λ, a number or "learned".
+    objective : {"validation", "evidence"}, optional
+        What chooses lengthscales, ε and λ: "validation", as in `DME`, or "evidence", the marginal surrogate
+        likelihood, its average over the prior.
+    optimum : {"global", "local"}, optional
+        "global" searches widely, "local" climbs from the median heuristic.
+    robust : bool, optional
+        Set negative values of the likelihood and positive ones of the same size to zero, draw anew from the prior
+        where the posterior is (twice), and herd with a quarter of the lengthscale of θ.
+    n_prior : int, optional
+        The number of draws of the prior.
+    seed : int, Generator or None, optional
+        Of the draws of the prior, and of the order of samples.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
 
+    References
+    ----------
+    K. Hsu and F. Ramos, Bayesian learning of conditional kernel mean embeddings for automatic likelihood-free
+    inference, AISTATS 2019.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -51,58 +65,46 @@ class KELFI(Method):
     True
     """
 
-    def __init__(
-        self,
-        kernel_x: Kernel | None = None,
-        kernel_theta: Kernel | None = None,
-        regularization: float | str = "learned",
-        objective: str = "validation",
-        optimum: str = "global",
-        robust: bool = True,
-        n_prior: int = 2000,
-        seed: Any = 0,
-        summary: str = "auto",
-    ) -> None:
-        self.kernel_x, self.kernel_theta, self.regularization = kernel_x, kernel_theta, regularization
-        self.objective, self.optimum, self.robust, self.n_prior = objective, optimum, robust, n_prior
-        self.seed, self.summary = seed, summary
+    kernel_x: Kernel | None = None
+    kernel_theta: Kernel | None = None
+    regularization: float | Literal["learned"] = "learned"
+    objective: Literal["validation", "evidence"] = "validation"
+    optimum: Literal["global", "local"] = "global"
+    robust: bool = True
+    n_prior: int = 2000
+    seed: Seed = 0
+    summary: SummaryOption = "auto"
 
     def _fit(self) -> None:
-        check_choice(self.objective, "objective", ("evidence", "validation"))
-        check_choice(self.optimum, "optimum", ("global", "local"))
-        self._ridge = given_or_learned(self.regularization, "regularization")
-        as_count(self.n_prior, "n_prior")
-        self._kernels = on_parameters(self, self.kernel_theta), on_data(self, self.kernel_x)
+        self._check_search()
+        self._kernels = self._on_parameters(self.kernel_theta), self._on_data(self.kernel_x)
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
-        draws, valid = valid_prior_draws(self, self.n_prior, rng)
-        evidence = Evidence(self.phi_, self.x_, observed, draws, *self._kernels, valid)
+        draws, valid = self._valid_prior_draws(self.n_prior, rng)
+        evidence = Evidence(self.phi_, self.x_, observed, draws, *self._kernels, valid, self.search)
         self.choice_ = self._chosen(observed, evidence, rng)
         kernel_theta, kernel_x = self.choice_.kernel_theta, self.choice_.kernel_x
         closeness = kernel_x.gram(self.x_, observed)[:, 0]
         operator = ConditionalMeanOperator(kernel_x, kernel_theta, self.choice_.regularization)
         operator = operator.fit(self.x_, self.phi_)
-        notes = weight_notes(1.0, effective_number(closeness))
+        effective = effective_sample_size(closeness)
+        notes = self._weight_notes(1.0, effective)
         weights = np.full(len(draws), 1.0 / len(draws))
         likelihood = self._likelihood(operator, closeness, draws, weights)
-        for _ in range(REFRESHES if self.robust else 0):
+        for _ in range(self.settings.refreshes if self.robust else 0):
             if likelihood.any():
-                draws, weights = refreshed(self, kernel_theta, draws, weights * likelihood, self.n_prior, rng)
+                draws, weights = self._refreshed(kernel_theta, draws, weights * likelihood, self.n_prior, rng)
                 likelihood = self._likelihood(operator, closeness, draws, weights)
         if weights @ likelihood <= 0.0:
             likelihood = np.ones(len(draws))
             text = "no draw of the prior has a positive likelihood, so the posterior is the prior."
             notes.append(PriorReturnedWarning(text))
-        embedding = MeanEmbedding(kernel_theta, draws, weights * likelihood / (weights @ likelihood))
-        return kernel_posterior(
-            self.prior_,
-            embedding,
-            self.robust,
+        return self._embedded_posterior(
+            MeanEmbedding(kernel_theta, draws, weights * likelihood / (weights @ likelihood)),
+            effective=effective,
             notes=notes,
-            effective=effective_number(closeness),
-            log_evidence=evidence_in_data_units(self, evidence.log_at(self.choice_)),
-            seed=self.seed,
+            log_evidence=self._log_evidence_of_data(evidence.log_at(self.choice_)),
         )
 
     def _likelihood(
@@ -113,18 +115,16 @@ class KELFI(Method):
         return np.maximum(signed - ripple(signed[:, None], weights)[0], 0.0) if self.robust else signed
 
     def _chosen(self, observed: np.ndarray, evidence: Evidence, rng: np.random.Generator) -> Choice:
-        wide = self.optimum == "global"
         if self.objective == "evidence":
-            return evidence.best(self._ridge, wide=wide)
-        return chosen_by_validation(
+            return evidence.best(self._ridge, wide=self.optimum == "global")
+        prior = self.prior_
+        large = [1e8]  # a δ at which the deconditional posterior is that of the surrogate likelihood
+        return self._chosen_by_validation(
             self.phi_,
             self.x_,
             observed,
             self._kernels,
-            self._ridge,
-            wide=wide,
-            n=1,
-            rng=rng,
-            deltas=LARGE,
-            contains=lambda phi: self.prior_.contains(self.prior_.from_working(phi)),
+            large,
+            lambda phi: prior.contains(prior.from_working(phi)),
+            rng,
         )[0]

@@ -1,35 +1,59 @@
 """MCMC ABC: a random walk that only steps where simulations come near the observation (Marjoram et al. 2003)."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_count, as_generator
 from decond.lfi.exceptions import DegenerateDrawsWarning
-from decond.lfi.methods.adjustment import Accepted, nearest
-from decond.lfi.methods.distance import DistanceMethod, check_tolerances
-from decond.lfi.methods.running import BoundedSimulator, check_budget
-from decond.lfi.posterior import Posterior
+from decond.lfi.methods.method import SummaryOption
+from decond.lfi.methods.rejection import Accepted, DistanceMethod, DistanceScale, check_tolerances, nearest_share
+from decond.lfi.methods.simulating_method import BoundedSimulator, SimulatingMethod
+from decond.lfi.posterior_draws import Posterior, Seed
 
-__all__ = ["MCMCABC"]
-
-BURN_IN = 0.2
-"""Share of each chain that is left out."""
-
-IDLE = 50
-"""Steps for each simulation of the budget after which a chain that only proposes what the prior refuses is ended."""
+__all__ = ["MCMCABC", "step_root"]
 
 
-class MCMCABC(DistanceMethod):
+@dataclass(eq=False, repr=False)
+class MCMCABC(SimulatingMethod, DistanceMethod):
     """Markov chains that move only to parameters whose own simulation lies within a tolerance of the observation.
 
-    `fit` takes pilot simulations from the prior; they count in `n_simulations`. The tolerance is their nearest share
-    `quantile` unless `tolerance` is given; chains start at the nearest of them and take Gaussian steps in working
-    coordinates with the covariance of those within the tolerance, times 2.38²/d. `n_chains` run side by side, in one
-    call of the simulator if it is `batched`. A failed simulation is a refused step. `scale` is the unit
-    of each summary in the distance, as in `DistanceMethod`. After `time_limit` seconds no further simulation begins.
+    `fit` takes pilot simulations from the prior; they count in `n_simulations`. Chains start at the nearest of them
+    and take Gaussian steps in working coordinates with the covariance of those within the tolerance, times 2.38²/d.
+    A failed simulation is a refused step. The first fifth of each chain is left out.
 
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int, optional
+        Simulations in all.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    quantile : float, optional
+        The tolerance is the distance of this share of the pilot, the nearest.
+    tolerance : float, optional
+        The tolerance itself, instead.
+    n_chains : int, optional
+        Chains that run side by side, in one call of the simulator if it is `batched`.
+    scale : {"observation", "spread", "none"}, optional
+        The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
+    time_limit : float, optional
+        Seconds after which no further simulation begins.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
+
+    References
+    ----------
+    P. Marjoram et al., Markov chain Monte Carlo without likelihoods, PNAS 100, 2003.
+    https://doi.org/10.1073/pnas.0306899100
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -43,40 +67,30 @@ class MCMCABC(DistanceMethod):
     (True, True)
     """
 
-    runs_simulator = True
-
-    def __init__(
-        self,
-        simulator: Callable[..., Any] | None = None,
-        n_simulations: int = 2000,
-        batched: bool = False,
-        quantile: float = 0.05,
-        tolerance: float | None = None,
-        n_chains: int = 10,
-        scale: str = "observation",
-        time_limit: float = 600.0,
-        seed: Any = 0,
-        summary: str = "auto",
-    ) -> None:
-        self.simulator, self.n_simulations, self.batched = simulator, n_simulations, batched
-        self.quantile, self.tolerance, self.n_chains, self.time_limit = quantile, tolerance, n_chains, time_limit
-        self.scale, self.seed, self.summary = scale, seed, summary
+    simulator: Callable[..., ArrayLike] | None = None
+    n_simulations: int = 2000
+    batched: bool = False
+    quantile: float = 0.05
+    tolerance: float | None = None
+    n_chains: int = 10
+    scale: DistanceScale = "observation"
+    time_limit: float = 600.0
+    seed: Seed = 0
+    summary: SummaryOption = "auto"
 
     def _fit(self) -> None:
         check_tolerances(self.quantile, self.tolerance)
         as_count(self.n_chains, "n_chains")
         self._check_scale()
-        check_budget(self.simulator, self.n_simulations, len(self.sims_), self.time_limit)
+        self._check_budget()
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
         self._set_unit(observed)
-        pilot = nearest(self.phi_, self.x_, self._distance(self.x_), quantile=self.quantile, tolerance=None)
+        pilot = nearest_share(self.phi_, self.x_, self._distance(self.x_), self.quantile, None)
         self.tolerance_ = pilot.tolerance if self.tolerance is None else float(self.tolerance)
-        with BoundedSimulator.of(self) as runner:
+        with self._running() as runner:
             chains, accepted = self._walk(pilot, runner, rng)
-        self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
-        self.simulations_ = runner.simulations(self.sims_)
         self.acceptance_ = accepted / max(1, runner.n_run)
         notes = runner.notes()
         if accepted < 10 * chains.shape[1]:
@@ -85,7 +99,7 @@ class MCMCABC(DistanceMethod):
                 "or the number of simulations."
             )
             notes.append(DegenerateDrawsWarning(text, accepted, runner.n_run))
-        kept = chains[int(BURN_IN * len(chains)) :].reshape(-1, self.prior_.dim)
+        kept = chains[len(chains) // 5 :].reshape(-1, self.prior_.dim)
         theta = self.prior_.from_working(kept)
 
         def draw(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -97,14 +111,15 @@ class MCMCABC(DistanceMethod):
     def _walk(self, pilot: Accepted, runner: BoundedSimulator, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return the states of the chains (steps, chains, d) in working coordinates and the number of moves made.
 
-        A step is first tried against the prior; only where it passes is the simulator run.
+        A step is first tried against the prior; only where it passes is the simulator run. A chain that only proposes
+        what the prior refuses ends after 50 steps for each simulation of the budget.
         """
         order = np.argsort(pilot.distance)[: self.n_chains]
         state = pilot.theta[order]
         log_prior = self.prior_.log_density_working(state)
         root = step_root(pilot.theta, pilot.weights) * (2.38 / np.sqrt(self.prior_.dim))
         states, moves = [state], 0
-        for _ in range(1 + IDLE * max(1, runner.left) // len(state)):
+        for _ in range(1 + 50 * max(1, runner.left) // len(state)):
             proposed = state + rng.standard_normal(state.shape) @ root.T
             log_proposed = self.prior_.log_density_working(proposed)
             tried = np.flatnonzero(np.log(rng.random(len(state))) < log_proposed - log_prior)
@@ -113,16 +128,24 @@ class MCMCABC(DistanceMethod):
             x = runner.run(self.prior_.from_working(proposed[tried]), rng)
             if len(x) < len(tried):
                 break
-            went = tried[self._distance(self._summaries(x)) <= self.tolerance_]
+            moved = tried[self._distance(self._summaries(x)) <= self.tolerance_]
             state, log_prior = state.copy(), log_prior.copy()
-            state[went], log_prior[went] = proposed[went], log_proposed[went]
+            state[moved], log_prior[moved] = proposed[moved], log_proposed[moved]
             states.append(state)
-            moves += len(went)
+            moves += len(moved)
         return np.stack(states), moves
 
 
 def step_root(phi: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return a square root of the weighted covariance, with a little added where it is flat."""
+    """Return a square root of a weighted covariance, with a little added where it is flat.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    """
     covariance = np.atleast_2d(np.cov(phi.T, aweights=weights)) if len(phi) > 1 else np.eye(phi.shape[1])
     values, vectors = np.linalg.eigh(covariance)
     return vectors * np.sqrt(np.maximum(values, 1e-6 * max(values.max(), 1e-6)))

@@ -1,39 +1,39 @@
 """MDN: a mixture density network that learns where to simulate (Papamakarios & Murray 2016)."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from decond.checks import as_count, as_generator, as_number
-from decond.lfi.exceptions import PosteriorWarning, TimeLimitWarning, UninformativeNetworkWarning
-from decond.lfi.methods.base import FEW, Method
-from decond.lfi.methods.running import BoundedSimulator, check_budget, check_rounds
-from decond.lfi.neural.cut_mixture import LEAST_KEPT, CutMixture
-from decond.lfi.neural.extra import require
-from decond.lfi.neural.mixture import GaussianMixture, LogQuadratic, prior_quadratic
-from decond.lfi.posterior import Posterior
+from decond.checks import as_count, as_generator
+from decond.lfi.exceptions import PosteriorWarning, UninformativeNetworkWarning
+from decond.lfi.methods.method import SummaryOption
+from decond.lfi.methods.simulating_method import BoundedSimulator, NetworkMethod
+from decond.lfi.neural.gaussian_mixture import CutMixture, GaussianMixture, LogQuadratic, prior_quadratic
+from decond.lfi.posterior_draws import Posterior, Seed
 
 if TYPE_CHECKING:
-    from decond.lfi.neural.mixture_network import ConditionalMixture
+    from decond.lfi.neural.networks import ConditionalMixture
 
-__all__ = ["MDN"]
+__all__ = ["MDN", "MDNSettings"]
 
-LEAST_ROUND = 100
-"""Simulations of a round; where the budget gives less, there are fewer rounds."""
 
-FINAL_SHARE = 2
-"""How many times as many simulations the last round gets as a round before it."""
+@dataclass(frozen=True)
+class MDNSettings:
+    """How simulations are spread over rounds, and which components count; rules of thumb."""
 
-LEAST_SHARE = 0.05
-"""Share of q(θ | observed) below which a component is left out. One that the network hardly uses is about as wide as
-the proposal: its few draws can make most of the variance. Divided by the proposal, it would be far wider, and take
-over."""
-
-LITTLE_INFORMATION = 0.1
-"""Precision, in units of the prior's, below which what the data tell in a direction hardly narrows the prior: its
-standard deviation falls by less than 5 %."""
+    least_round: int = 100
+    """Simulations of a round; where the budget gives less, there are fewer rounds."""
+    final_share: int = 2
+    """How many times as many simulations the last round gets as a round before it."""
+    least_weight: float = 0.05
+    """Leave out components with a smaller weight. One that the network hardly uses is about as wide as the proposal:
+    its few draws can make most of the variance. Divided by the proposal, it would be far wider, and take over."""
+    little_information: float = 0.1
+    """Warn if the data add less precision in a direction, in units of the prior's: the standard deviation then falls
+    by less than 5 %."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class _Stage:
         return _Stage(np.concatenate([self.phi, other.phi]), np.concatenate([self.x, other.x]), self.proposal)
 
 
-class MDN(Method):
+@dataclass(eq=False, repr=False)
+class MDN(NetworkMethod):
     """A Bayesian mixture density network q(θ | x), trained where the posterior is.
 
     Each round trains a network with one Gaussian on simulations at draws of a proposal p̃, the first at draws of the
@@ -71,20 +72,38 @@ class MDN(Method):
     rounds: a mode that small is not found. With few simulations a Bayesian network errs on the wide side, and so
     does the posterior. It needs the extra: ``decond[neural]``.
 
-    Args:
-        simulator: The simulator that made the simulations, to be run by `posterior`; None to use only these.
-        n_simulations: Simulations in all, those given to `fit` included.
-        batched: Whether the simulator takes many rows of parameters at once.
-        components: Gaussians of the last network.
-        hidden: Units of each tanh layer, or of the only one; by default one layer, with more units for more
-            simulations, at most 50.
-        rounds: Rounds before the last one, or 0 for none; the simulations given to `fit` are the first. A small
-            budget has fewer.
-        steps: Steps of training for the last network; the others take half as many.
-        time_limit: Seconds after which no further simulation begins, and for each training.
-        seed: Seed of everything random.
-        summary: What the network sees of the data, as in `Method`.
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the simulations, to be run by `posterior`; None to use only these.
+    n_simulations : int, optional
+        Simulations in all, those given to `fit` included.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    components : int, optional
+        Gaussians of the last network.
+    hidden : int or sequence of int, optional
+        Units of each tanh layer, or of the only one; by default one layer, with more units for more simulations,
+        at most 50.
+    rounds : int, optional
+        Rounds before the last one, or 0 for none; the simulations given to `fit` are the first. A small budget
+        has fewer.
+    steps : int, optional
+        Steps of training for the last network; the others take half as many.
+    time_limit : float, optional
+        Seconds after which no further simulation begins, and for each training.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the network sees of the data, as in `Method`.
 
+    References
+    ----------
+    G. Papamakarios and I. Murray, Fast ε-free inference of simulation models with Bayesian conditional density
+    estimation, NeurIPS 2016.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -100,53 +119,42 @@ class MDN(Method):
     1000
     """
 
+    simulator: Callable[..., ArrayLike] | None = None
+    n_simulations: int = 2000
+    batched: bool = False
+    _: KW_ONLY
+    components: int = 3
+    hidden: int | Sequence[int] | None = None
+    rounds: int = 3
+    steps: int = 3000
+    time_limit: float = 600.0
+    seed: Seed = 0
+    summary: SummaryOption = "none"
+
     needs_prior_draws = True
-
-    def __init__(
-        self,
-        simulator: Callable[..., Any] | None = None,
-        n_simulations: int = 2000,
-        batched: bool = False,
-        *,
-        components: int = 3,
-        hidden: int | Sequence[int] | None = None,
-        rounds: int = 3,
-        steps: int = 3000,
-        time_limit: float = 600.0,
-        seed: Any = 0,
-        summary: str = "none",
-    ) -> None:
-        require("lfi.MDN")
-        self.simulator, self.n_simulations, self.batched = simulator, n_simulations, batched
-        self.components, self.hidden, self.rounds, self.steps = components, hidden, rounds, steps
-        self.time_limit, self.seed, self.summary = time_limit, seed, summary
-
-    @property
-    def runs_simulator(self) -> bool:  # type: ignore[override]
-        """Whether there are rounds for which `infer` gives the simulator."""
-        return self.rounds > 0
+    settings = MDNSettings()
 
     def _fit(self) -> None:
-        self._check_settings()
+        as_count(self.components, "components")
+        if self.hidden is not None:
+            _layers(self.hidden)
+        self._check_training()
         self._prior_form, self._prior_root, self._prior_exact = prior_quadratic(self.prior_)
         self._network: ConditionalMixture | None = None
-        if self.simulator is None or self.rounds == 0:
+        if not self._has_rounds:
             self._network = self._last_network(_Stage(self.phi_, self.x_), as_generator(self.seed))
-        else:
-            check_budget(self.simulator, self.n_simulations, len(self.sims_), self.time_limit)
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         if self._network is not None:
-            return self._answer(self._cut(_used(self._network.at(observed)), self.phi_), self._training_notes())
+            return self._answer(self._cut(self._used(self._network.at(observed)), self.phi_), self._notes())
         rng = as_generator(self.seed)
-        with BoundedSimulator.of(self) as runner:
+        with self._running() as runner:
             stage = self._rounds(observed, runner, rng)
-        self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
-        self.simulations_ = runner.simulations(self.sims_)
         mixture, _ = self._corrected(self._last_network(stage, rng).at(observed), stage.proposal)
-        notes = [*runner.notes(), *self._training_notes()]
+        notes = [*runner.notes(), *self._notes()]
         if stage.proposal is not None:
-            notes += _empty_notes(mixture, self._prior_form, self._prior_root)
+            least = self.settings.little_information
+            notes += _empty_notes(mixture, self._prior_form, self._prior_root, least)
         return self._answer(self._cut(mixture, stage.phi if stage.proposal is None else None), notes)
 
     def _cut(self, mixture: GaussianMixture, simulated: np.ndarray | None) -> CutMixture:
@@ -161,13 +169,13 @@ class MDN(Method):
         """Return the simulations of the last round (Algorithm 1 of the paper)."""
         stage = _Stage(self.phi_, self.x_)
         self.proposals_: list[GaussianMixture] = []
-        for size in _round_sizes(runner.left, self.rounds):
+        for size in _round_sizes(runner.left, self.rounds, self.settings):
             estimate, repaired = self._corrected(self._round_network(stage, rng).at(observed), stage.proposal)
             proposal = stage.proposal if stage.proposal is not None and repaired.any() else estimate
             new = self._simulated(proposal, size, runner, rng)
             if proposal is stage.proposal:
                 stage = stage.joined(new)
-            elif len(new.phi) >= 10 + FEW * self.prior_.dim:
+            elif len(new.phi) >= self.n_needed(self.prior_.dim):
                 stage = new
             else:
                 break
@@ -178,7 +186,7 @@ class MDN(Method):
         self, mixture: GaussianMixture, proposal: GaussianMixture | None
     ) -> tuple[GaussianMixture, np.ndarray]:
         """Return prior/proposal times the mixture, and which of its components had to be repaired."""
-        used = _used(mixture)
+        used = self._used(mixture)
         if proposal is None:
             return used, np.zeros(len(used.means), dtype=bool)
         form = LogQuadratic(proposal.precisions[0], proposal.precisions[0] @ proposal.means[0])
@@ -202,7 +210,7 @@ class MDN(Method):
         return self._trained(stage, rng, 1, max(1, self.steps // 2))
 
     def _trained(self, stage: _Stage, rng: np.random.Generator, components: int, steps: int) -> "ConditionalMixture":
-        from decond.lfi.neural.mixture_network import fit_mixture
+        from decond.lfi.neural.networks import fit_mixture
 
         fitted = fit_mixture(
             stage.phi,
@@ -234,29 +242,23 @@ class MDN(Method):
             seed=self.seed,
         )
 
-    def _training_notes(self) -> list[PosteriorWarning]:
-        if self.training_.finished:
-            return []
-        text = f"training ran out of time after {self.training_.steps} steps; raise time_limit."
-        return [TimeLimitWarning(text, "training", self.training_.steps)]
+    def _used(self, mixture: GaussianMixture) -> GaussianMixture:
+        """Return the components that hold enough of the mixture, at least the largest."""
+        weights = np.exp(mixture.log_weights)
+        return mixture.taken(weights >= min(self.settings.least_weight, weights.max()))
 
-    def _check_settings(self) -> None:
-        as_count(self.components, "components")
-        as_count(self.steps, "steps")
-        check_rounds(self.rounds)
-        as_number(self.time_limit, "time_limit", minimum=0.0)
-        if self.hidden is not None:
-            _layers(self.hidden)
+    def _notes(self) -> list[PosteriorWarning]:
+        return self._training_notes(self.training_.finished, self.training_.steps)
 
 
-def _round_sizes(left: int, rounds: int) -> list[int]:
+def _round_sizes(left: int, rounds: int, settings: MDNSettings) -> list[int]:
     """Return the sizes of the rounds after the first: equal ones, and the last round with twice as many.
 
-    >>> _round_sizes(1600, 3), _round_sizes(80, 3)
+    >>> _round_sizes(1600, 3, MDNSettings()), _round_sizes(80, 3, MDNSettings())
     ([400, 400, 800], [80])
     """
-    further = int(np.clip(left // LEAST_ROUND - FINAL_SHARE, 0, rounds - 1))
-    size = left // (further + FINAL_SHARE)
+    further = int(np.clip(left // settings.least_round - settings.final_share, 0, rounds - 1))
+    size = left // (further + settings.final_share)
     sizes = [*[size] * further, left - size * further]
     return [size for size in sizes if size > 0]
 
@@ -266,7 +268,7 @@ def _units(n: int) -> int:
     return 5 if n <= 150 else 20 if n < 1000 else 50
 
 
-def _layers(hidden: Any) -> tuple[int, ...]:
+def _layers(hidden: int | Sequence[int]) -> tuple[int, ...]:
     """Return the units of each layer, or raise.
 
     >>> _layers(10), _layers([30, 20])
@@ -275,16 +277,12 @@ def _layers(hidden: Any) -> tuple[int, ...]:
     return tuple(as_count(units, "hidden") for units in (hidden if isinstance(hidden, Iterable) else [hidden]))
 
 
-def _used(mixture: GaussianMixture) -> GaussianMixture:
-    """Return the components that hold enough of the mixture, at least the largest."""
-    shares = np.exp(mixture.log_weights)
-    return mixture.taken(shares >= min(LEAST_SHARE, shares.max()))
-
-
-def _empty_notes(mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.ndarray) -> list[PosteriorWarning]:
-    """Return a warning if components of a corrected mixture add next to nothing to the prior in some direction."""
-    told = prior_root.T @ (mixture.precisions - prior.precision) @ prior_root
-    empty = np.linalg.eigvalsh(told)[:, 0] < LITTLE_INFORMATION
+def _empty_notes(
+    mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.ndarray, least: float
+) -> list[PosteriorWarning]:
+    """Return a warning if components of a corrected mixture add less than `least` to the prior in some direction."""
+    gain = prior_root.T @ (mixture.precisions - prior.precision) @ prior_root
+    empty = np.linalg.eigvalsh(gain)[:, 0] < least
     if not empty.any():
         return []
     share = float(np.exp(mixture.log_weights)[empty].sum())
@@ -296,7 +294,7 @@ def _empty_notes(mixture: GaussianMixture, prior: LogQuadratic, prior_root: np.n
 
 
 def _outside_notes(density: CutMixture) -> list[PosteriorWarning]:
-    if density.kept >= LEAST_KEPT:
+    if not density.rarely_inside:
         return []
     text = (
         "almost all of the mixture lies outside the prior's support, or far from the prior; the draws are those of "

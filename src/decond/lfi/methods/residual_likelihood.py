@@ -1,83 +1,508 @@
-"""p(y | θ) from simulations shifted to θ by a learned mean and scale, fitted around one observation."""
+"""The residual likelihood: simulations shifted to the parameter in question; the default method."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from decond.conditional.ridge import KernelFits
-from decond.conditional.shifted import EXACT, ShiftedResiduals
+from decond.conditional import KernelFits, ShiftedResiduals
 from decond.errors import ArgumentError
-from decond.lfi.exceptions import DeterministicSimulatorWarning, DiscreteSummaryWarning, PosteriorWarning
-from decond.lfi.methods.residual_columns import Columns
+from decond.lfi.exceptions import (
+    DeterministicSimulatorWarning,
+    DiscreteSummaryWarning,
+    FewSimulationsWarning,
+    PosteriorWarning,
+    TimeLimitWarning,
+)
+from decond.lfi.methods.method import Method, SummaryOption, effective_sample_size
+from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.sampling import TemperedCloud, temper
+from decond.lfi.summaries import Standardizer
+from decond.lfi.validity import EventProbability
+from decond.linalg import cholesky
+from decond.threads import one_blas_thread
 
-__all__ = ["ShiftedLikelihood", "closeness", "likelihood_at"]
+__all__ = [
+    "AtomLikelihood",
+    "Columns",
+    "ResidualLikelihood",
+    "ResidualLikelihoodSettings",
+    "ShiftedLikelihood",
+    "closeness",
+    "likelihood_at",
+]
 
-NEAR = 2.0
-"""Width of the closeness, in standard deviations of the residuals."""
+Array = NDArray[np.float64]
 
-PASSES = 2
-"""Regressions from which closeness is found; each but the first is weighted by the closeness before it."""
 
-NEAR_ROWS = 200
-"""Effective simulations for which the width grows where it has to."""
+@dataclass(frozen=True)
+class ResidualLikelihoodSettings:
+    """The numbers of the residual likelihood; all are rules of thumb unless something else is said."""
 
-FAR = 0.02
-"""Least weight of a simulation: far ones still tell the trend."""
+    particles: int = 2000
+    """Particles that are tempered from the prior to the posterior."""
+    proposal_power: float = 0.5
+    """Power of the likelihood from which further rounds are proposed: √2 times as wide as a Gaussian posterior."""
+    few_effective: float = 50.0
+    """Warn if the effective sample size is smaller."""
+    width: float = 2.0
+    """Width of the closeness, in standard deviations of the residuals."""
+    passes: int = 2
+    """Regressions from which closeness is found; each but the first is weighted by the closeness before it."""
+    near_rows: int = 200
+    """Effective sample size for which the width grows where it has to."""
+    far_weight: float = 0.02
+    """Least weight of a simulation: far ones still carry the trend."""
+    pilot_rows: int = 500
+    """Simulations from which closeness and the powers of columns are found."""
+    rows: int = 1000
+    """Simulations, the closest, from which the likelihood is fitted."""
+    columns_per_row: float = 0.04
+    """Columns of data for each simulation (40 for 1,000) above which summaries are always learned."""
+    scored_rows: int = 200
+    """Simulations, the closest, by which columns and learned summaries are compared."""
+    preference: float = 0.1
+    """Information for each simulation by which learned summaries have to exceed the columns to be preferred."""
+    guard: float = 12.0
+    """Log-likelihood below that of the best simulation at which the columns overrule learned summaries."""
+    constant: float = 0.9
+    """Leave out a column that equals the observed one in more than this share of the close simulations."""
+    edge_rows: float = 0.05
+    """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
+    counts as discrete."""
+    edge_information: float = 0.05
+    """Warn if discrete edges add more information for each simulation than this."""
+    gain: float = 5.0
+    """What a transformed column or a probability has to gain in log-likelihood to be preferred: about three standard
+    errors of a likelihood ratio with one degree of freedom."""
+    atom_rows: tuple[int, float, int] = (20, 0.02, 100)
+    """Simulations that have to equal the observation for a probability: at least 20 and 2 %, or 100."""
 
-PILOT_ROWS = 500
-"""Simulations from which closeness and the shapes of columns are found."""
 
-ROWS = 1000
-"""Simulations, the closest, from which the likelihood is fitted."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class ResidualLikelihood(Method):
+    """A likelihood from simulations that are shifted to the parameter in question.
 
-COLUMNS = 0.04
-"""Columns of data for each simulation (40 for 1,000) above which summaries are always learned."""
+    p(y | θ) = Σ_i w_i(θ) κ_h((y − m(θ)) / s(θ) − u_i): m and s are the mean and the scale of the data given the
+    parameters, by regression with kernels; u_i are the leave-one-out residuals of the simulations; κ_h
+    lies between a Gaussian (h = 1) and a kernel density (small h). Everything is fitted with weights for closeness
+    to the observation, when `posterior` is called. Where many simulations equal the observation, as with small
+    counts, P(x = y | θ) takes its place. See ``docs/residual_likelihood.md``.
 
-JUDGED = 200
-"""Simulations, the closest, by which columns and learned summaries are compared."""
+    Parameters
+    ----------
+    seed : int, Generator or None, optional
+        Seed of the draws.
+    summary : {"auto", "none", "learned"}, optional
+        "none" uses the columns of the data; "learned" replaces them by estimates of the parameters, learned
+        around the observation; "auto" does so if there are more than twice as many columns as parameters and the
+        estimates tell more, or more columns than the simulations can bear.
+    time_limit : float, optional
+        Seconds for the sampler, for each call.
 
-TOLD = 0.1
-"""What learned summaries have to tell more, for each simulation, to be preferred to the columns."""
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from decond.lfi.prior import Prior
+    >>> from decond.lfi.simulations import Simulations
+    >>> prior = Prior({"mean": stats.norm(0, 1)})
+    >>> theta = prior.sample(200, seed=1)
+    >>> sims = Simulations(theta, theta + 0.5 * np.random.default_rng(2).standard_normal((200, 1)))
+    >>> posterior = ResidualLikelihood().fit(sims, prior).posterior([1.0])
+    >>> bool(abs(posterior.mean()[0] - 0.8) < 0.1), bool(abs(posterior.std()[0] - 0.447) < 0.06)
+    (True, True)
+    """
 
-GUARD = 12.0
-"""Log likelihood below that of the best simulation at which the columns overrule learned summaries."""
+    seed: Seed = 0
+    summary: SummaryOption = "auto"
+    time_limit: float = 60.0
 
-VARIES = 0.1
-"""A column that equals the observed one in more than all but this share of the close simulations is left out."""
+    settings = ResidualLikelihoodSettings()
 
-AT_EDGE, EDGE_TOLD = 0.05, 0.05
-"""Share of the close simulations that repeat an observed value at the edge of its column, and what such columns tell
-for each simulation beside the others, above which the user is warned."""
+    def _learn_summary(self, x: Array) -> None:
+        """Keep the data in their own units: scales and summaries are learned around the observation."""
+        self.x_ = self.sims_.x[self.sims_.valid]
+
+    def _summarize(self, row: Array) -> Array:
+        return row
+
+    def _fit(self) -> None:
+        """Do nothing: what is worth learning depends on the observation."""
+
+    def likelihood(self, observed: Array) -> "ShiftedLikelihood | AtomLikelihood":
+        """Return the likelihood fitted around one observation (1, s).
+
+        It is a probability where many simulations equal the observation and it sits at the edge of what was
+        simulated, or where a density predicts worse which of them do.
+        """
+        atom = AtomLikelihood.at(self.phi_, self.x_, observed, self.settings)
+        if atom is not None and atom.at_edge:
+            return atom
+        rng = np.random.default_rng(0)  # only which rows a pilot sees
+        shifted = likelihood_at(self.phi_, self.x_, observed, self.summary, rng, self.settings)
+        return atom if atom is not None and atom.predicts_better_than(shifted) else shifted
+
+    @one_blas_thread()
+    def _posterior(self, observed: Array) -> Posterior:
+        likelihood = self.likelihood(observed)
+        self.likelihood_ = likelihood
+        prior = self.prior_
+
+        def log_likelihood(phi: Array) -> Array:
+            return likelihood.log_density(phi) + self.log_valid_(phi)
+
+        rng = np.random.default_rng(self.seed)
+        start = prior.to_working(prior.sample(self.settings.particles, rng))
+        powers = (self.settings.proposal_power, 1.0)
+        widened, cloud = temper(
+            prior.log_density_working, log_likelihood, start, rng, powers=powers, time_limit=self.time_limit
+        )
+
+        @one_blas_thread()
+        def draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
+            return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
+
+        return Posterior(
+            prior,
+            lambda n, rng: draw_from(cloud, n, rng),
+            proposer=lambda n, rng: draw_from(widened, n, rng),
+            log_likelihood=lambda theta: log_likelihood(prior.to_working(prior.rows(theta))),
+            log_evidence=cloud.log_evidence if likelihood.of_data else None,
+            log_normalizer=cloud.log_evidence,
+            effective=likelihood.effective,
+            notes=self._notes(likelihood, cloud),
+            seed=self.seed,
+        )
+
+    def _notes(
+        self, likelihood: "ShiftedLikelihood | AtomLikelihood", cloud: TemperedCloud
+    ) -> list[PosteriorWarning]:
+        notes, few = list(likelihood.notes), self.settings.few_effective
+        if likelihood.effective < few:
+            text = (
+                f"the posterior rests on the equivalent of {likelihood.effective:.0f} simulations close to the "
+                "observation; run more, in several rounds."
+            )
+            notes.append(FewSimulationsWarning(text, likelihood.effective, few))
+        if not cloud.finished:
+            text = "the sampler ran out of time, so its draws are rough; raise time_limit."
+            notes.append(TimeLimitWarning(text, "sampling"))
+        return notes
 
 
 def likelihood_at(
-    phi: np.ndarray, x: np.ndarray, observed: np.ndarray, *, summary: str, rng: np.random.Generator
+    phi: Array,
+    x: Array,
+    observed: Array,
+    summary: SummaryOption,
+    rng: np.random.Generator,
+    settings: ResidualLikelihoodSettings | None = None,
 ) -> "ShiftedLikelihood":
     """Return the likelihood of one observation (1, s), fitted to simulations (n, d), (n, s).
 
     With `summary` "learned" the columns are replaced by estimates of the parameters, learned around the observation;
     with "auto" if there are more columns than the simulations can bear, or if that tells more about the parameters.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    summary : {"auto", "none", "learned"}
+        "none", "learned" or "auto".
+    rng : numpy.random.Generator
+        Chooses the rows of pilots.
+    settings : ResidualLikelihoodSettings, optional
+        The numbers of the method.
     """
-    even = _even_columns(phi, x, observed, rng)
-    rows = _closest(even.weights, ROWS)
+    settings = settings or ResidualLikelihoodSettings()
+    even = _even_columns(phi, x, observed, rng, settings)
+    rows = _closest(even.weights, settings.rows)
     phi, x, observed, weights = phi[rows], even.x[rows], even.observed, even.weights[rows]
-    bearable = x.shape[1] <= max(2 * phi.shape[1], COLUMNS * len(x))
+    few_columns = x.shape[1] <= 2 * phi.shape[1]
+    bearable = few_columns or x.shape[1] <= settings.columns_per_row * len(x)
     plain = None
     if summary == "none" or (summary == "auto" and bearable):
-        plain = ShiftedLikelihood(phi, x, observed, weights, even.log_slope)
-        plain.notes += _edge_notes(plain, weights, even)
-        if summary == "none" or x.shape[1] <= 2 * phi.shape[1]:
+        plain = ShiftedLikelihood(phi, x, observed, weights, even.log_slope, settings)
+        plain.notes += _edge_notes(plain, even, settings)
+        if summary == "none" or few_columns:
             return plain
-    estimates, seen = _learned(phi, x, observed, weights)
-    learned = ShiftedLikelihood(phi, estimates, seen, closeness(phi, estimates, seen, rng))
+    estimates, seen = _learned_summaries(phi, x, observed, weights)
+    learned = ShiftedLikelihood(phi, estimates, seen, closeness(phi, estimates, seen, rng, settings))
     learned.of_data = False
     if plain is None:
         return learned
-    if learned.information(weights) < plain.information(weights) + TOLD:
+    if learned.information(weights) < plain.information(weights) + settings.preference:
         return plain
     learned.guard_by(plain, phi)
     return learned
+
+
+class ShiftedLikelihood:
+    """p(y | θ) of one observation y, the density of simulations that are shifted to θ (`ShiftedResiduals`).
+
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    weights : ndarray of shape (n,)
+        Weights of the simulations.
+    log_slope : float, optional
+        Added to the log density, so that it is one of the data in their own units.
+    settings : ResidualLikelihoodSettings, optional
+        The numbers of the method.
+
+    Attributes
+    ----------
+    effective
+        The effective sample size.
+    exact
+        For each column, whether it is an exact function of the parameters. A little noise is put in place of
+        none, so that the posterior can be sampled.
+    notes
+        Warnings for the user.
+    of_data
+        Whether it is a density of the data, not of summaries that were learned from them.
+    """
+
+    def __init__(
+        self,
+        phi: Array,
+        x: Array,
+        observed: Array,
+        weights: Array,
+        log_slope: float = 0.0,
+        settings: ResidualLikelihoodSettings | None = None,
+    ) -> None:
+        self.observed, self.log_slope, self._settings = observed, log_slope, settings or ResidualLikelihoodSettings()
+        self.of_data, self.weights = True, weights
+        self._guard: tuple[ShiftedLikelihood, float] | None = None
+        self._residuals = ShiftedResiduals(phi, x, weights)
+        self.exact, self.scaled = self._residuals.exact, self._residuals.scaled
+        self.notes = _exact_notes(self.exact)
+        self.effective = effective_sample_size(weights)
+
+    def log_density(self, phi: Array) -> Array:
+        """Return log p(observed | θ) at working coordinates (q, d)."""
+        value = self._residuals.log_density(self.observed, phi) + self.log_slope
+        if self._guard is not None:
+            guard, least = self._guard
+            value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
+        return value
+
+    def gaussian_log_density(self, phi: Array) -> Array:
+        """Return the log density of a Gaussian with the same mean and covariance, up to a constant."""
+        return self._residuals.gaussian_log_density(self.observed, phi)
+
+    def guard_by(self, other: "ShiftedLikelihood", phi: Array) -> None:
+        """Let another likelihood rule out parameters whose data come nowhere near the observation.
+
+        A summary that was learned around the observation says nothing of data far from it, which may map onto the
+        observed summary by chance.
+
+        Parameters
+        ----------
+        other : ShiftedLikelihood
+            The likelihood of the columns themselves.
+        phi : ndarray
+            Working coordinates of the simulations.
+        """
+        self._guard = other, float(other.gaussian_log_density(phi).max()) - self._settings.guard
+
+    def information(self, weights: Array, columns: NDArray[np.bool_] | None = None) -> float:
+        """Return how much the data, or some columns of them, tell about the parameters.
+
+        That is the mean over i of log p(x_i | θ_i) − log (mean over j of p(x_i | θ_j)): the expected gain in log
+        posterior density at the true parameters. It compares likelihoods of different summaries. Means are weighted;
+        densities are Gaussian, of fits without row j.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        columns : ndarray of bool, optional
+            Which columns count, as booleans; None for all.
+        """
+        normalized = weights / weights.sum()
+        scored = np.argsort(-weights, kind="stable")[: self._settings.scored_rows]
+        x, (mean, scale) = self._residuals.x, self._residuals.left_out
+        if columns is not None:
+            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
+        missed = (x[scored][:, None, :] - mean) / scale
+        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
+        log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
+        own = log_density[np.arange(len(scored)), scored]
+        average = logsumexp(log_density, axis=1, b=normalized)
+        return float(np.average(own - average, weights=weights[scored]))
+
+
+class AtomLikelihood:
+    """P(x = y | θ), a probability, where data have no density: simulations either equal the observation or do not.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    equal : ndarray of bool of shape (n,)
+        Which of them equal the observation.
+    at_edge : bool
+        Whether the observation is the smallest or largest simulated value of a column.
+    gain : float, optional
+        By how much it has to predict better than a density, as a log-likelihood.
+
+    Attributes
+    ----------
+    effective
+        Simulations that equal the observation.
+    notes
+        Warnings for the user: none.
+    of_data
+        True.
+    """
+
+    of_data = True
+
+    def __init__(self, phi: Array, equal: NDArray[np.bool_], at_edge: bool, gain: float = 5.0) -> None:
+        self._gain = gain
+        self.effective, self.at_edge = float(equal.sum()), at_edge
+        self.notes: list[PosteriorWarning] = []
+        self._phi, self._equal = phi, equal
+        self._event = EventProbability(phi, equal)
+
+    @classmethod
+    def at(
+        cls, phi: Array, x: Array, observed: Array, settings: ResidualLikelihoodSettings | None = None
+    ) -> "AtomLikelihood | None":
+        """Return the likelihood of an observation that many simulations equal in all columns, else None.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (n, d)
+            Working coordinates of the simulations.
+        x : ndarray of shape (n, s)
+            Their data.
+        observed : ndarray of shape (1, s)
+            The observation.
+        settings : ResidualLikelihoodSettings, optional
+            The numbers of the method.
+        """
+        settings = settings or ResidualLikelihoodSettings()
+        varying = np.ptp(x, axis=0) > 0.0
+        x, observed = x[:, varying], observed[:, varying]
+        equal = np.all(x == observed, axis=1)
+        least, relative, enough = settings.atom_rows
+        if not varying.any() or equal.sum() < min(max(least, relative * len(x)), enough):
+            return None
+        at_edge = (observed <= x.min(axis=0)) | (observed >= x.max(axis=0))
+        return cls(phi, equal, bool(at_edge.any()), settings.gain)
+
+    def log_density(self, phi: Array) -> Array:
+        """Return log P(x = observed | θ) at working coordinates (q, d)."""
+        return self._event.log_probability(phi)
+
+    def predicts_better_than(self, density: ShiftedLikelihood) -> bool:
+        """Return whether it predicts clearly better than a density which simulations equal the observation.
+
+        The density becomes a probability by the best constant factor, which is the distance between values.
+        """
+        log_density = density.log_density(self._phi)
+        start = np.log(self._equal.mean()) + np.log(len(self._phi)) - logsumexp(log_density)
+
+        def loss(log_factor: float) -> float:
+            log_probability = np.minimum(log_density + log_factor, np.log1p(-1e-3))  # a density may exceed 1
+            log_other = np.log1p(-np.exp(log_probability))
+            return -float(np.mean(np.where(self._equal, log_probability, log_other)))
+
+        found = minimize_scalar(loss, bounds=(start - 5.0, start + 5.0), method="bounded")
+        return len(self._phi) * (self._event.score + found.fun) > self._gain
+
+
+# ---- which simulations count, and on which scale -----------------------------------------------------------------
+
+
+def closeness(
+    phi: Array,
+    x: Array,
+    observed: Array,
+    rng: np.random.Generator,
+    settings: ResidualLikelihoodSettings | None = None,
+) -> Array:
+    """Return weights (n,): how close the *predicted* data at each θ_i come to the observation.
+
+    v_i = exp(−D_i² / 2b²), D_i the distance of m(θ_i) from the observation in standard deviations of the
+    residuals, averaged over columns. Never the distance of x_i itself: that would select on the noise that the
+    likelihood is to describe. The regression is made twice, the second time with these weights.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the simulations.
+    x : ndarray of shape (n, s)
+        Their data.
+    observed : ndarray of shape (1, s)
+        The observation.
+    rng : numpy.random.Generator
+        Chooses the rows of the pilot.
+    settings : ResidualLikelihoodSettings, optional
+        The numbers of the method.
+    """
+    numbers = settings or ResidualLikelihoodSettings()
+    n = len(phi)
+    rows = np.arange(n)
+    if n > numbers.pilot_rows:
+        rows = np.sort(rng.choice(n, numbers.pilot_rows, replace=False))
+    weights = np.ones(n)
+    for _ in range(numbers.passes):
+        fit = KernelFits(phi[rows], weights[rows], (0.25, 0.5, 1.0, 2.0)).fit(x[rows])
+        predicted = fit.predict(phi)
+        predicted[rows] = x[rows] - fit.residual
+        weights = _nearness(predicted - observed, fit.residual, weights[rows], numbers)
+    return weights
+
+
+def _nearness(missed: Array, residual: Array, weights: Array, settings: ResidualLikelihoodSettings) -> Array:
+    covariance = np.cov(residual, rowvar=False, aweights=weights).reshape(residual.shape[1], -1)
+    covariance += (1e-9 * np.trace(covariance) / len(covariance) + 1e-300) * np.eye(len(covariance))
+    white = cholesky(covariance, "the covariance of the residuals").half_solve(missed.T)
+    squared = np.sum(white**2, axis=0) / missed.shape[1]
+    width, wanted = settings.width, min(settings.near_rows, 0.5 * len(missed))
+    near = np.exp(-0.5 * (squared - squared.min()) / width**2)
+    for _ in range(100):
+        if effective_sample_size(near) >= wanted:
+            break
+        width *= 1.2
+        near = np.exp(-0.5 * (squared - squared.min()) / width**2)
+    return np.maximum(near, settings.far_weight)
+
+
+def _closest(weights: Array, most: int) -> NDArray[np.int_]:
+    """Return row numbers: all, or the closest four fifths of `most` and an even choice of the rest, for the trend."""
+    order = np.argsort(-weights, kind="stable")
+    if len(order) <= most:
+        return np.arange(len(order))
+    near, rest = order[: 4 * most // 5], order[4 * most // 5 :]
+    even = np.linspace(0, len(rest) - 1, most - len(near)).round().astype(int)
+    return np.sort(np.concatenate([near, rest[even]]))
+
+
+def _learned_summaries(phi: Array, x: Array, observed: Array, weights: Array) -> tuple[Array, Array]:
+    """Return leave-one-out estimates of the parameters in place of the data and of the observation."""
+    fit = KernelFits(x, weights).fit(phi)
+    estimates = phi - fit.residual
+    normalized = weights / weights.sum()
+    center = normalized @ estimates
+    spread = np.sqrt(normalized @ (estimates - center) ** 2) + 1e-300
+    return (estimates - center) / spread, (fit.predict(observed) - center) / spread
 
 
 class _EvenColumns(NamedTuple):
@@ -86,15 +511,17 @@ class _EvenColumns(NamedTuple):
     `at_edge` says in which of them the observation is an often repeated edge, `numbers` where they were in the data.
     """
 
-    x: np.ndarray
-    observed: np.ndarray
+    x: Array
+    observed: Array
     log_slope: float
-    weights: np.ndarray
-    at_edge: np.ndarray
-    numbers: np.ndarray
+    weights: Array
+    at_edge: NDArray[np.bool_]
+    numbers: NDArray[np.int_]
 
 
-def _even_columns(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> _EvenColumns:
+def _even_columns(
+    phi: Array, x: Array, observed: Array, rng: np.random.Generator, settings: ResidualLikelihoodSettings
+) -> _EvenColumns:
     varying = np.ptp(x, axis=0) > 0.0
     if not varying.any():
         raise ArgumentError(
@@ -102,20 +529,20 @@ def _even_columns(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.
         )
     x, observed = x[:, varying], observed[:, varying]
     plain = Columns(x)
-    weights = closeness(phi, plain.apply(x), plain.apply(observed), rng)
-    rows = _closest(weights, PILOT_ROWS)
-    shape = Columns.chosen(x[rows], phi[rows], weights[rows]).shape
-    columns = Columns(x, np.where(plain.eligible, shape, 1.0))
+    weights = closeness(phi, plain.apply(x), plain.apply(observed), rng, settings)
+    rows = _closest(weights, settings.pilot_rows)
+    power = Columns.chosen(x[rows], phi[rows], weights[rows], settings.gain).power
+    columns = Columns(x, np.where(plain.eligible, power, 1.0))
     log_slope = columns.log_slopes(observed)[0]
     x, observed = columns.apply(x), columns.apply(observed)
-    weights = closeness(phi, x, observed, rng)
-    near = np.where(weights > FAR, weights, 0.0)
+    weights = closeness(phi, x, observed, rng, settings)
+    near = np.where(weights > settings.far_weight, weights, 0.0)
     differs = near @ (np.abs(x - observed) > 1e-9)
-    varies = differs > VARIES * near.sum()
+    varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
     edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
-    repeated = differs <= (1.0 - AT_EDGE) * near.sum()
+    repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
         x[:, varies],
         observed[:, varies],
@@ -126,12 +553,96 @@ def _even_columns(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.
     )
 
 
-def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenColumns) -> list[PosteriorWarning]:
+class Columns:
+    """Maps rows of data to standardized columns; each may be transformed first, so that its noise is even.
+
+    c is zero for positive columns and 0.4 of the smallest positive value where there are zeros (counts: x + 0.4).
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, s)
+        The data.
+    power : ndarray, optional
+        One for each column: 1 as it is, ½ the square root of x + c, 0 its logarithm. None: all as they are.
+    """
+
+    def __init__(self, x: Array, power: Array | None = None) -> None:
+        positive = np.array([np.min(column[column > 0], initial=np.inf) for column in x.T])
+        many = np.array([len(np.unique(column)) > 5 for column in x.T])  # few values have no scale worth changing
+        self.eligible = (x.min(axis=0) >= 0) & np.isfinite(positive) & many
+        self._offset = np.where(self.eligible & (x.min(axis=0) <= 0), 0.4 * positive, 0.0)
+        self._floor = np.where(np.isfinite(positive), positive, 1.0) * 0.4
+        self._widest = 10.0  # standardized values beyond are pulled in: one wild simulation bends nothing
+        self.power = np.ones(x.shape[1]) if power is None else power
+        self._standard = Standardizer(self._bent(x))
+
+    @classmethod
+    def chosen(cls, x: Array, phi: Array, weights: Array, gain: float = 5.0) -> "Columns":
+        """Return the columns with the powers that make x, given the parameters, Gaussian with even noise.
+
+        That is the likelihood of Box & Cox (1964), with leave-one-out residuals of kernel ridge regression and with
+        weights.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n, s)
+            The data.
+        phi : ndarray of shape (n, d)
+            Working coordinates.
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        gain : float, optional
+            What another power has to gain in log-likelihood.
+        """
+        plain = cls(x)
+        if not plain.eligible.any():
+            return plain
+        normalized = weights / weights.sum()
+        effective = 1.0 / np.sum(normalized**2)
+        fits = KernelFits(phi, weights, (0.5, 1.0, 2.0))
+        powers, scores = (1.0, 0.5, 0.0), []
+        for power in powers:
+            columns = cls(x, np.where(plain.eligible, power, 1.0))
+            loss = fits.fit(columns.apply(x)).loss
+            scores.append(effective * (normalized @ columns.log_slopes(x) - 0.5 * np.log(loss + 1e-300)))
+        table = np.array(scores)
+        best = np.where(table.max(axis=0) > table[0] + gain, table.argmax(axis=0), 0)
+        return cls(x, np.array(powers)[best])
+
+    def apply(self, x: Array) -> Array:
+        """Return standardized, transformed rows."""
+        z, widest = self._standard.apply(self._bent(x)), self._widest
+        size = np.maximum(np.abs(z), widest)
+        return np.where(np.abs(z) > widest, np.sign(z) * widest * (1.0 + np.log(size / widest)), z)
+
+    def log_slopes(self, x: Array) -> Array:
+        """Return the logarithm of the derivative of each entry of `apply`."""
+        base = self._base(x)
+        slopes = np.where(self.power == 0.5, -np.log(2.0) - 0.5 * np.log(base), 0.0)
+        slopes = np.where(self.power == 0.0, -np.log(base), slopes) - np.log(self._standard.scale)
+        z = np.abs(self._standard.apply(self._bent(x)))
+        return slopes - np.log(np.maximum(z, self._widest) / self._widest)
+
+    def _base(self, x: Array) -> Array:
+        return np.where(self.eligible, np.maximum(x + self._offset, self._floor * 1e-6), 1.0)
+
+    def _bent(self, x: Array) -> Array:
+        base = self._base(x)
+        return np.where(self.power == 0.5, np.sqrt(base), np.where(self.power == 0.0, np.log(base), x))
+
+
+# ---- warnings ----------------------------------------------------------------------------------------------------
+
+
+def _edge_notes(
+    fitted: ShiftedLikelihood, even: _EvenColumns, settings: ResidualLikelihoodSettings
+) -> list[PosteriorWarning]:
     """Return a warning if columns in which the observation is an often repeated edge tell much of the parameters."""
     if not even.at_edge.any():
         return []
+    weights = fitted.weights
     others = 0.0 if even.at_edge.all() else fitted.information(weights, ~even.at_edge)
-    if fitted.information(weights) < others + EDGE_TOLD:
+    if fitted.information(weights) < others + settings.edge_information:
         return []
     numbers = even.numbers[even.at_edge] + 1
     listed = ", ".join(str(number) for number in numbers)
@@ -143,134 +654,13 @@ def _edge_notes(fitted: "ShiftedLikelihood", weights: np.ndarray, even: _EvenCol
     return [DiscreteSummaryWarning(text, [int(number) - 1 for number in numbers])]
 
 
-class ShiftedLikelihood:
-    """p(y | θ) of one observation y, the density of simulations that are shifted to θ (`residuals.ShiftedResiduals`).
-
-    Attributes:
-        effective: The effective number of simulations behind it.
-        exact: For each column, whether it is an exact function of the parameters. Noise of EXACT is put in place of
-            none, so that the posterior can be sampled.
-        notes: What the user should know.
-        log_slope: Added to the log density, so that it is one of the data in their own units.
-    """
-
-    of_data = True
-    """Whether it is a density of the data, not of summaries that were learned from them."""
-
-    def __init__(
-        self, phi: np.ndarray, x: np.ndarray, observed: np.ndarray, weights: np.ndarray, log_slope: float = 0.0
-    ) -> None:
-        self.observed, self.log_slope = observed, log_slope
-        self._guard: tuple[ShiftedLikelihood, float] | None = None
-        self._residuals = ShiftedResiduals(phi, x, weights)
-        self.exact, self.scaled = self._residuals.exact, self._residuals.scaled
-        self.notes = _exact_notes(self.exact)
-        self.effective = weights.sum() ** 2 / float(np.sum(weights**2))
-
-    def log_density(self, phi: np.ndarray) -> np.ndarray:
-        """Return log p(observed | θ) at working coordinates (q, d)."""
-        value = self._residuals.log_density(self.observed, phi) + self.log_slope
-        if self._guard is not None:
-            guard, least = self._guard
-            value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
-        return value
-
-    def gaussian_log_density(self, phi: np.ndarray) -> np.ndarray:
-        """Return the log density of a Gaussian with the same mean and covariance, up to a constant."""
-        return self._residuals.gaussian_log_density(self.observed, phi)
-
-    def guard_by(self, other: "ShiftedLikelihood", phi: np.ndarray) -> None:
-        """Let another likelihood rule out parameters whose data come nowhere near the observation.
-
-        A summary that was learned around the observation says nothing of data far from it, which may map onto the
-        observed summary by chance.
-        """
-        self._guard = other, float(other.gaussian_log_density(phi).max()) - GUARD
-
-    def information(self, weights: np.ndarray, columns: np.ndarray | None = None) -> float:
-        """Return what the data, or some columns of them, tell about the parameters.
-
-        That is the mean over i of log p(x_i | θ_i) − log (mean over j of p(x_i | θ_j)): the expected gain in log
-        posterior density at the true parameters. It compares likelihoods of different summaries. Means are weighted;
-        densities are Gaussian, of fits without row j.
-        """
-        share = weights / weights.sum()
-        judged = np.argsort(-weights, kind="stable")[:JUDGED]
-        x, (mean, scale) = self._residuals.x, self._residuals.left_out
-        if columns is not None:
-            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
-        missed = (x[judged][:, None, :] - mean) / scale
-        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
-        log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
-        own = log_density[np.arange(len(judged)), judged]
-        average = logsumexp(log_density, axis=1, b=share)
-        return float(np.average(own - average, weights=weights[judged]))
-
-
-def _exact_notes(exact: np.ndarray) -> list[PosteriorWarning]:
+def _exact_notes(exact: NDArray[np.bool_]) -> list[PosteriorWarning]:
     if not exact.any():
         return []
     which = "the data are" if exact.all() else f"{exact.sum()} of {len(exact)} summaries in use are"
     text = (
         f"the simulator looks deterministic: {which} an exact function of the parameters, as far as regression can "
-        f"tell. The posterior is narrower than can be sampled; noise of {EXACT:g} of the data's spread was put in. "
+        "tell. The posterior is narrower than can be sampled; noise of a millionth of the data's spread was put in. "
         "Use a solver of equations, or add the noise of the measurement to the simulator."
     )
     return [DeterministicSimulatorWarning(text, int(exact.sum()), len(exact))]
-
-
-def closeness(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return weights (n,): how close the *predicted* data at each θ_i come to the observation.
-
-    v_i = exp(−D_i² / 2b²), D_i the distance of m(θ_i) from the observation in standard deviations of the
-    residuals, averaged over columns. Never the distance of x_i itself: that would select on the noise that the
-    likelihood is to describe. The regression is made twice, the second time with these weights.
-    """
-    n = len(phi)
-    rows = np.arange(n) if n <= PILOT_ROWS else np.sort(rng.choice(n, PILOT_ROWS, replace=False))
-    weights = np.ones(n)
-    for _ in range(PASSES):
-        fit = KernelFits(phi[rows], weights[rows], (0.25, 0.5, 1.0, 2.0)).fit(x[rows])
-        predicted = fit.predict(phi)
-        predicted[rows] = x[rows] - fit.residual
-        weights = _near(predicted - observed, fit.residual, weights[rows])
-    return weights
-
-
-def _near(missed: np.ndarray, residual: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    covariance = np.cov(residual, rowvar=False, aweights=weights).reshape(residual.shape[1], -1)
-    covariance += (1e-9 * np.trace(covariance) / len(covariance) + 1e-300) * np.eye(len(covariance))
-    squared = np.sum(missed @ np.linalg.inv(covariance) * missed, axis=1) / missed.shape[1]
-    squared = np.maximum(squared, 0.0)
-    width, wanted = NEAR, min(NEAR_ROWS, 0.5 * len(missed))
-    near = np.exp(-0.5 * (squared - squared.min()) / width**2)
-    for _ in range(100):
-        if near.sum() ** 2 / np.sum(near**2) >= wanted:
-            break
-        width *= 1.2
-        near = np.exp(-0.5 * (squared - squared.min()) / width**2)
-    return np.maximum(near, FAR)
-
-
-def _closest(weights: np.ndarray, most: int) -> np.ndarray:
-    """Return row numbers: all, or the closest four fifths of `most` and an even choice of the rest, for the trend."""
-    order = np.argsort(-weights, kind="stable")
-    if len(order) <= most:
-        return np.arange(len(order))
-    near, rest = order[: 4 * most // 5], order[4 * most // 5 :]
-    even = np.linspace(0, len(rest) - 1, most - len(near)).round().astype(int)
-    return np.sort(np.concatenate([near, rest[even]]))
-
-
-def _learned(
-    phi: np.ndarray, x: np.ndarray, observed: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return estimates of the parameters in place of the data: leave-one-out where a row was used."""
-    rows = _closest(weights, ROWS)
-    fit = KernelFits(x[rows], weights[rows]).fit(phi[rows])
-    estimates = fit.predict(x)
-    estimates[rows] = phi[rows] - fit.residual
-    share = weights / weights.sum()
-    center = share @ estimates
-    spread = np.sqrt(share @ (estimates - center) ** 2) + 1e-300
-    return (estimates - center) / spread, (fit.predict(observed) - center) / spread

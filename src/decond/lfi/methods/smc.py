@@ -1,31 +1,26 @@
 """SMC ABC: generations of simulations that close in on the observation (Beaumont et al. 2009, Toni et al. 2009)."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from decond.checks import as_count, as_generator, check_choice
-from decond.lfi.methods.adjustment import ADJUSTMENTS, Accepted
-from decond.lfi.methods.distance import DistanceMethod
 from decond.lfi.methods.mcmc import step_root
-from decond.lfi.methods.running import BoundedSimulator, check_budget
-from decond.lfi.posterior import Posterior
+from decond.lfi.methods.method import SummaryOption
+from decond.lfi.methods.rejection import Accepted, Adjustment, DistanceMethod, DistanceScale
+from decond.lfi.methods.simulating_method import SimulatingMethod
+from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.prior import Prior
 
 __all__ = ["SMCABC"]
 
-TRIES = 200
-"""Batches of proposals after which a generation makes do with those inside the support."""
 
-BLOCK = 2000
-"""Rows at which the density of a proposal is evaluated at once."""
-
-
-class SMCABC(DistanceMethod):
+@dataclass(eq=False, repr=False)
+class SMCABC(SimulatingMethod, DistanceMethod):
     """Population Monte Carlo with tolerances that shrink by themselves, bounded by a number of simulations.
 
     `fit` takes pilot simulations from the prior; they are generation zero and count in `n_simulations`. Each of
@@ -36,10 +31,39 @@ class SMCABC(DistanceMethod):
 
     where q_0 is the prior and q_t the mixture that generation t was drawn from; no simulation is thrown away
     (deterministic mixture, Cornuet et al. 2012). The population is all simulations within the smallest tolerance at
-    which they are worth `n_particles` equally weighted ones. `adjustment="linear"` moves the last population to the
-    observation along a local line (Beaumont et al. 2002). `scale` is the unit of each summary in the distance, as in
-    `DistanceMethod`. Failed simulations are infinitely far. After `time_limit` seconds no further simulation begins.
+    which they are worth `n_particles` equally weighted ones. Failed simulations are infinitely far.
 
+    Parameters
+    ----------
+    simulator : callable, optional
+        The simulator that made the pilot.
+    n_simulations : int, optional
+        Simulations in all.
+    batched : bool, optional
+        Whether the simulator takes many rows of parameters at once.
+    n_particles : int, optional
+        Effective sample size of the population; by default one particle for 40 simulations, twice as many where a
+        regression corrects for the tolerance.
+    n_generations : int, optional
+        Generations after the pilot.
+    adjustment : {"none", "linear"}, optional
+        "linear" moves the last population to the observation along a local line.
+    scale : {"observation", "spread", "none"}, optional
+        The unit of each summary in the distance, see `DistanceMethod`: "observation", "spread" or "none".
+    time_limit : float, optional
+        Seconds after which no further simulation begins.
+    seed : int, Generator or None, optional
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}, optional
+        What the method sees of the data, see `Method`.
+
+    References
+    ----------
+    M. A. Beaumont et al., Adaptive approximate Bayesian computation, Biometrika 96, 2009.
+    https://doi.org/10.1093/biomet/asp052
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior, Simulations
     >>> prior, rng = Prior({"mean": stats.norm(0, 1)}), np.random.default_rng(1)
@@ -53,98 +77,88 @@ class SMCABC(DistanceMethod):
     (True, 3000)
     """
 
-    runs_simulator = True
-
-    def __init__(
-        self,
-        simulator: Callable[..., Any] | None = None,
-        n_simulations: int = 2000,
-        batched: bool = False,
-        n_particles: int | None = None,
-        n_generations: int = 8,
-        adjustment: str = "none",
-        scale: str = "observation",
-        time_limit: float = 600.0,
-        seed: Any = 0,
-        summary: str = "auto",
-    ) -> None:
-        self.simulator, self.n_simulations, self.batched = simulator, n_simulations, batched
-        self.n_particles, self.n_generations = n_particles, n_generations
-        self.adjustment, self.time_limit = adjustment, time_limit
-        self.scale, self.seed, self.summary = scale, seed, summary
+    simulator: Callable[..., ArrayLike] | None = None
+    n_simulations: int = 2000
+    batched: bool = False
+    n_particles: int | None = None
+    n_generations: int = 8
+    adjustment: Adjustment = "none"
+    scale: DistanceScale = "observation"
+    time_limit: float = 600.0
+    seed: Seed = 0
+    summary: SummaryOption = "auto"
 
     def _fit(self) -> None:
-        check_choice(self.adjustment, "adjustment", ADJUSTMENTS)
+        check_choice(self.adjustment, "adjustment", ("none", "linear"))
         as_count(self.n_generations, "n_generations")
         self._check_scale()
-        check_budget(self.simulator, self.n_simulations, len(self.sims_), self.time_limit)
+        self._check_budget()
         if self.n_particles is not None:
             as_count(self.n_particles, "n_particles")
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
         self._set_unit(observed)
-        history = _History(self.prior_, self.n_particles or self._default_particles())
-        start, x = self.prior_.to_working(self.sims_.theta), self._pilot_summaries()
-        history.add(None, start, x, self._distance(x))
-        with BoundedSimulator.of(self) as runner:
+        per_particle = 40 if self.adjustment == "none" else 20
+        default = int(np.clip(self.n_simulations // per_particle, 50, 1000))
+        history = _History(self.prior_, self.n_particles or default)
+        x = np.full((len(self.sims_), self.x_.shape[1]), np.nan)
+        x[self.sims_.valid] = self.x_
+        history.add(None, self.prior_.to_working(self.sims_.theta), x, self._distance(x))
+        with self._running() as runner:
             for generation in range(self.n_generations):
                 size = -(-runner.left // (self.n_generations - generation))
                 if size == 0:
                     break
-                proposal = _Mixture.around(history.population(), self.prior_)
+                proposal = _Mixture(history.population(), self.prior_)
                 phi = proposal.sample(size, rng)
                 x = self._summaries(runner.run(self.prior_.from_working(phi), rng))
                 history.add(proposal, phi[: len(x)], x, self._distance(x))
-        self.n_simulations_, self.n_failed_ = len(self.sims_) + runner.n_run, runner.n_failed
-        self.simulations_ = runner.simulations(self.sims_)
         self.tolerances_ = history.tolerances
         population = history.population()
         accepted = replace(population, theta=self.prior_.from_working(population.theta))
-        adjusted, notes = accepted.adjusted(self.prior_, observed, self.adjustment)
-        return adjusted.posterior(self.prior_, [*runner.notes(), *notes], self.seed)
-
-    def _default_particles(self) -> int:
-        """Return one particle for 40 simulations; twice as many where a regression corrects for the tolerance."""
-        share = 40 if self.adjustment == "none" else 20
-        return int(np.clip(self.n_simulations // share, 50, 1000))
+        return accepted.posterior(self, observed, self.adjustment, runner.notes())
 
 
 class _Mixture:
-    """The proposal of a generation: Gaussians around a weighted population, cut to the prior's support."""
+    """The proposal of a generation: Gaussians of twice the covariance around a population, cut to the support.
 
-    def __init__(self, centers: np.ndarray, weights: np.ndarray, root: np.ndarray, prior: Prior) -> None:
-        self._centers, self._weights, self._root, self._prior = centers, weights, root, prior
+    Until it was sampled from, it is not known how much of the mixture lies inside.
+    """
+
+    def __init__(self, population: Accepted, prior: Prior) -> None:
+        self._centers, self._weights, self._prior = population.theta, population.weights, prior
+        self._root = np.sqrt(2.0) * step_root(population.theta, population.weights)
         self._log_inside = 0.0
 
-    @classmethod
-    def around(cls, population: Accepted, prior: Prior) -> "_Mixture":
-        """Return the mixture with twice the covariance of a population of working coordinates."""
-        root = np.sqrt(2.0) * step_root(population.theta, population.weights)
-        return cls(population.theta, population.weights, root, prior)
-
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Return up to n draws inside the support, and learn the share of the mixture that lies there."""
+        """Return n draws inside the support, or fewer if they are too rare.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        rng : numpy.random.Generator
+            Source of randomness.
+        """
         kept, n_kept, n_drawn = [], 0, 0
-        for _ in range(TRIES):
+        while n_kept < n and n_drawn < 200 * n:
             chosen = rng.choice(len(self._centers), size=n, p=self._weights)
             phi = self._centers[chosen] + rng.standard_normal((n, self._centers.shape[1])) @ self._root.T
             kept.append(phi[np.isfinite(self._prior.log_density_working(phi))])
             n_kept, n_drawn = n_kept + len(kept[-1]), n_drawn + n
-            if n_kept >= n:
-                break
         self._log_inside = float(np.log(max(n_kept, 1) / n_drawn))
         return np.concatenate(kept)[:n]
 
     def log_density(self, phi: np.ndarray) -> np.ndarray:
-        """Return the log density of `sample` at rows inside the support, a block of rows at a time."""
-        inverse = np.linalg.inv(self._root)
-        centers, points = self._centers @ inverse.T, phi @ inverse.T
-        constant = np.linalg.slogdet(inverse)[1] - 0.5 * phi.shape[1] * np.log(2.0 * np.pi) - self._log_inside
-        density = np.empty(len(points))
-        for at in range(0, len(points), BLOCK):
-            squares = cdist(points[at : at + BLOCK], centers, "sqeuclidean")
-            density[at : at + BLOCK] = np.exp(-0.5 * squares) @ self._weights
+        """Return the log density of `sample` at rows inside the support, a chunk of rows at a time."""
+        centers, points = np.linalg.solve(self._root, self._centers.T).T, np.linalg.solve(self._root, phi.T).T
+        log_determinant = np.linalg.slogdet(self._root)[1]
+        constant = -log_determinant - 0.5 * phi.shape[1] * np.log(2.0 * np.pi) - self._log_inside
+        density, chunk = np.empty(len(points)), 2000
+        for at in range(0, len(points), chunk):
+            squares = cdist(points[at : at + chunk], centers, "sqeuclidean")
+            density[at : at + chunk] = np.exp(-0.5 * squares) @ self._weights
         return np.log(np.maximum(density, 1e-300)) + constant
 
 
@@ -161,7 +175,19 @@ class _History:
         self.tolerances: list[float] = []
 
     def add(self, proposal: _Mixture | None, phi: np.ndarray, x: np.ndarray, distance: np.ndarray) -> None:
-        """Take in a generation; its proposal is None if it was drawn from the prior."""
+        """Add a generation.
+
+        Parameters
+        ----------
+        proposal : _Mixture, optional
+            What it was drawn from; None for the prior.
+        phi : ndarray of shape (n, d)
+            Working coordinates.
+        x : ndarray of shape (n, s)
+            Summaries.
+        distance : ndarray of shape (n,)
+            Distances from the observation.
+        """
         earlier = np.concatenate([np.empty((0, self._prior.dim)), *self._phi])
         for t, known in enumerate(self._proposals):
             self._log_density[t] = np.concatenate([self._log_density[t], self._density_of(known, phi)])
@@ -179,9 +205,9 @@ class _History:
         effective = np.cumsum(weights) ** 2 / np.cumsum(weights**2)
         enough = np.flatnonzero(effective >= self._n_particles)
         kept = order[: enough[0] + 1] if len(enough) else order
-        share = weights[: len(kept)] / weights[: len(kept)].sum()
+        normalized = weights[: len(kept)] / weights[: len(kept)].sum()
         phi, x = np.concatenate(self._phi)[kept], np.concatenate(self._x)[kept]
-        return Accepted(phi, x, distance[kept], share, float(distance[kept[-1]]))
+        return Accepted(phi, x, distance[kept], normalized, float(distance[kept[-1]]))
 
     def _weights(self) -> np.ndarray:
         """Return prior/proposal for every simulation; the proposal is the mixture of all generations."""

@@ -4,42 +4,54 @@ Steps run in chunks. What is compiled depends on the model and on the shape of a
 so that rounds of different sizes share compiled code. Models are Equinox modules; make them inside `in_float64`.
 """
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.autodiff import in_float64
+from decond.lfi.summaries import Standardizer
 from decond.progress import progress_bar
 
-__all__ = ["Loss", "Trained", "train"]
+__all__ = ["Loss", "Trained", "TrainingSettings", "in_float64", "network_inputs", "train"]
 
 Loss = Callable[[Any, tuple[Any, ...], Any, Any], Any]
 """``loss(model, rows, fixed, noise)``: the mean loss of rows of the data. Give a function of a module, not a closure:
 code is compiled once for each function, and what it needs besides the model comes in `fixed`. The noise, a row of
 standard normal numbers for each row, is drawn by NumPy: to compile and run JAX's own takes longer than the rest."""
 
-CHUNK = 100
-"""Steps that run between two looks at the clock and at the held-out rows."""
 
-LARGEST_SLOPE = 10.0
-"""Norm to which a gradient is cut, so that one wild row does not undo the steps before it."""
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What all trainings have in common."""
 
-LAST_RATE = 0.02
-"""The learning rate falls along a cosine to this share of its first value, so that the last steps settle."""
+    chunk: int = 100
+    """Steps that run between two looks at the clock and at the held-out rows. Rule of thumb."""
+    largest_norm: float = 10.0
+    """Norm to which a gradient is cut, so that one wild row does not undo the steps before it. Rule of thumb."""
+    last_rate: float = 0.02
+    """The learning rate falls along a cosine (Loshchilov & Hutter 2017) to this share of its first value, so that the
+    last steps settle."""
 
 
 class Trained(NamedTuple):
     """A trained model, and how the training went.
 
-    Attributes:
-        model: The model after the last step; with held-out rows, the one with the smallest loss on them.
-        losses: Mean loss of the steps of each chunk.
-        held_out_losses: Loss on the held-out rows after each chunk; empty without them.
-        steps: Steps that were made.
-        finished: False if the time ran out before the steps did.
+    Attributes
+    ----------
+    model : object
+        The model after the last step; with held-out rows, the one with the smallest loss on them.
+    losses : ndarray
+        Mean loss of the steps of each chunk.
+    held_out_losses : ndarray
+        Loss on the held-out rows after each chunk; empty without them.
+    steps : int
+        Steps that were made.
+    finished : bool
+        False if the time ran out before the steps did.
     """
 
     model: Any
@@ -49,12 +61,52 @@ class Trained(NamedTuple):
     finished: bool
 
 
+@contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Have JAX compute in float64 inside, whatever the caller's settings are.
+
+    By default JAX hands every call to a thread of its own. Where several threads call it side by side, each would
+    then wait for another one to wake up. Once a process has trained a network, code runs on the thread that calls it.
+
+    >>> import jax
+    >>> with in_float64():
+    ...     one = jax.numpy.ones(1)
+    >>> one.dtype.name
+    'float64'
+    """
+    import jax
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    with jax.enable_x64(True):
+        yield
+
+
+def network_inputs(scale: Standardizer, rows: np.ndarray) -> np.ndarray:
+    """Return standardized rows, far values drawn in as by a logarithm: none bends much, and none is lost.
+
+    Parameters
+    ----------
+    scale : Standardizer
+        The units of the columns.
+    rows : ndarray of shape (n, k)
+        Data, or parameters.
+
+    Examples
+    --------
+    >>> scale = Standardizer(np.array([[-1.0], [0.0], [1.0]]))
+    >>> near, far, farther = network_inputs(scale, np.array([[0.1], [1e3], [1e6]]))[:, 0]
+    >>> bool(near < 0.2), bool(far < farther < 20.0)
+    (True, True)
+    """
+    return np.arcsinh(scale.apply(rows))
+
+
 def train(
     model: Any,
     loss: Loss,
     data: Sequence[np.ndarray],
     *,
-    seed: Any = 0,
+    seed: int = 0,
     fixed: Any = None,
     noise: int = 0,
     steps: int = 2000,
@@ -66,20 +118,35 @@ def train(
 ) -> Trained:
     """Return the model trained by Adam.
 
-    Args:
-        model: An Equinox module; its floating-point arrays are learned.
-        loss: The mean loss of some rows, see `Loss`.
-        data: Arrays with one row for each example.
-        seed: Seed of minibatches, of held-out rows and of the noise.
-        fixed: Arrays, or modules, that the loss needs besides; they are not learned.
-        noise: How many standard normal numbers the loss gets for each row; they are zero for held-out rows.
-        steps: Most steps, rounded up to whole chunks of 100.
-        batch: Rows of a minibatch.
-        rate: Learning rate of the first step; it falls along a cosine.
-        held_out: Share of the rows on which the loss is watched instead of learned from; 0 for none.
-        patience: Chunks without a smaller held-out loss after which training stops.
-        seconds: Time after which no further chunk begins.
+    Parameters
+    ----------
+    model : object
+        An Equinox module; its floating-point arrays are learned.
+    loss : callable
+        The mean loss of some rows, see `Loss`.
+    data : sequence of np.ndarray
+        Arrays with one row for each example.
+    seed : int, optional
+        Seed of minibatches, of held-out rows and of the noise.
+    fixed : object, optional
+        Arrays, or modules, that the loss needs besides; they are not learned.
+    noise : int, optional
+        How many standard normal numbers the loss gets for each row; they are zero for held-out rows.
+    steps : int, optional
+        Most steps, rounded up to whole chunks of 100.
+    batch : int, optional
+        Rows of a minibatch.
+    rate : float, optional
+        Learning rate of the first step; it falls along a cosine.
+    held_out : float, optional
+        Share of the rows on which the loss is watched instead of learned from; 0 for none.
+    patience : int, optional
+        Chunks without a smaller held-out loss after which training stops.
+    seconds : float, optional
+        Time after which no further chunk begins.
 
+    Examples
+    --------
     >>> import equinox as eqx, jax
     >>> def squared_error(model, rows, fixed, noise):
     ...     x, y = rows
@@ -93,50 +160,38 @@ def train(
     """
     import equinox as eqx
 
-    ends = time.monotonic() + seconds
-    rng = np.random.default_rng(seed)
-    chunks = -(-steps // CHUNK)
-    with in_float64(), progress_bar("training", chunks * CHUNK) as report:
+    ends, rng = time.monotonic() + seconds, np.random.default_rng(seed)
+    settings = TrainingSettings()
+    size = settings.chunk
+    n_chunks = -(-steps // size)
+    falling = 0.5 * (1.0 + np.cos(np.pi * np.arange(n_chunks * size) / (n_chunks * size)))
+    rates = rate * (settings.last_rate + (1.0 - settings.last_rate) * falling)
+    losses: list[float] = []
+    scores: list[float] = []
+    best, stalled = model, False
+    with in_float64(), progress_bar("training", n_chunks * size) as report:
         learned, watched = _split(data, held_out, rng)
-        chosen = _minibatches(len(learned[0]), batch, rng)
+        minibatches = _minibatches(len(learned[0]), batch, rng)
         state = _adam().init(eqx.filter(model, eqx.is_inexact_array))
-        record = _Record(model, patience)
-        for rates in np.split(rate * _shares(chunks * CHUNK), chunks):
-            if time.monotonic() > ends or record.stalled:
+        for chunk_rates in np.split(rates, n_chunks):
+            if time.monotonic() > ends or stalled:
                 break
-            rows = np.stack([next(chosen) for _ in range(CHUNK)])
+            rows = np.stack([next(minibatches) for _ in range(size)])
             batches = tuple(array[rows] for array in learned)
             drawn = rng.standard_normal((*rows.shape, noise))
-            model, state, value = _chunk()(loss, model, state, fixed, (batches, rates, drawn))
-            score = _held_out_loss()(loss, model, watched, fixed, noise) if len(watched[0]) else None
-            record.add(model, float(value), None if score is None else float(score))
-            report(CHUNK * len(record.losses))
-    finished = record.stalled or len(record.losses) == chunks
-    return Trained(
-        record.model, np.array(record.losses), np.array(record.scores), CHUNK * len(record.losses), finished
-    )
-
-
-class _Record:
-    """What training kept: the losses so far, and the model that counts."""
-
-    def __init__(self, model: Any, patience: int) -> None:
-        self.model, self._patience = model, patience
-        self.losses: list[float] = []
-        self.scores: list[float] = []
-
-    def add(self, model: Any, loss: float, score: float | None) -> None:
-        """Take in a chunk; without held-out rows the newest model counts."""
-        if score is None or not self.scores or score < min(self.scores):
-            self.model = model
-        self.losses.append(loss)
-        if score is not None:
-            self.scores.append(score if np.isfinite(score) else np.inf)
-
-    @property
-    def stalled(self) -> bool:
-        """Whether the held-out loss has not fallen for long."""
-        return bool(self.scores) and len(self.scores) - 1 - int(np.argmin(self.scores)) >= self._patience
+            model, state, value = _compiled_chunk()(loss, model, state, fixed, (batches, chunk_rates, drawn))
+            losses.append(float(value))
+            report(size * len(losses))
+            if not len(watched[0]):
+                best = model
+                continue
+            score = float(_compiled_loss()(loss, model, watched, fixed, noise))
+            if not scores or score < min(scores):
+                best = model
+            scores.append(score if np.isfinite(score) else np.inf)
+            stalled = len(scores) - 1 - int(np.argmin(scores)) >= patience
+    finished = stalled or len(losses) == n_chunks
+    return Trained(best, np.array(losses), np.array(scores), size * len(losses), finished)
 
 
 def _split(
@@ -151,7 +206,7 @@ def _split(
 
 
 def _minibatches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield numbers of rows: all rows in random order, again and again, cut into pieces of one size."""
+    """Yield numbers of rows: all rows in random order, again and again, cut into minibatches of one size."""
     queue = np.empty(0, dtype=np.int64)
     while True:
         while len(queue) < size:
@@ -160,53 +215,48 @@ def _minibatches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.nda
         queue = queue[size:]
 
 
-def _shares(steps: int) -> np.ndarray:
-    falling = 0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps))
-    return LAST_RATE + (1.0 - LAST_RATE) * falling
-
-
 @functools.cache
 def _adam() -> Any:
     import optax
 
-    return optax.chain(optax.clip_by_global_norm(LARGEST_SLOPE), optax.scale_by_adam())
+    return optax.chain(optax.clip_by_global_norm(TrainingSettings().largest_norm), optax.scale_by_adam())
 
 
 @functools.cache
-def _chunk() -> Callable[..., Any]:
+def _compiled_chunk() -> Callable[..., Any]:
     """Return the compiled steps of one chunk."""
     import equinox as eqx
     import jax
 
     @eqx.filter_jit
-    def chunk(loss: Loss, model: Any, state: Any, fixed: Any, inputs: Any) -> Any:
+    def _chunk(loss: Loss, model: Any, state: Any, fixed: Any, inputs: Any) -> Any:
         learned, rest = eqx.partition(model, eqx.is_inexact_array)
 
-        def value_of(learned: Any, rows: Any, noise: Any) -> Any:
+        def _value(learned: Any, rows: Any, noise: Any) -> Any:
             return loss(eqx.combine(learned, rest), rows, fixed, noise)
 
-        def step(carry: Any, inputs: Any) -> Any:
+        def _step(carry: Any, inputs: Any) -> Any:
             learned, state = carry
             rows, rate, noise = inputs
-            value, slope = jax.value_and_grad(value_of)(learned, rows, noise)
-            slope = jax.tree.map(lambda part: jax.numpy.where(jax.numpy.isfinite(part), part, 0.0), slope)
+            value, slope = jax.value_and_grad(_value)(learned, rows, noise)
+            slope = jax.tree.map(lambda leaf: jax.numpy.where(jax.numpy.isfinite(leaf), leaf, 0.0), slope)
             updates, state = _adam().update(slope, state)
             return (jax.tree.map(lambda old, update: old - rate * update, learned, updates), state), value
 
-        (learned, state), values = jax.lax.scan(step, (learned, state), inputs)
+        (learned, state), values = jax.lax.scan(_step, (learned, state), inputs)
         return eqx.combine(learned, rest), state, values.mean()
 
-    return chunk
+    return _chunk
 
 
 @functools.cache
-def _held_out_loss() -> Callable[..., Any]:
+def _compiled_loss() -> Callable[..., Any]:
     """Return the compiled loss on held-out rows, without noise."""
     import equinox as eqx
     import jax
 
     @eqx.filter_jit
-    def held_out_loss(loss: Loss, model: Any, rows: Any, fixed: Any, noise: int) -> Any:
+    def _held_out_loss(loss: Loss, model: Any, rows: Any, fixed: Any, noise: int) -> Any:
         return loss(model, rows, fixed, jax.numpy.zeros((len(rows[0]), noise)))
 
-    return held_out_loss
+    return _held_out_loss

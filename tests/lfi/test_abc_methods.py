@@ -10,10 +10,9 @@ from scipy import stats
 from decond.errors import ArgumentTypeError
 from decond.lfi import Prior, Simulations
 from decond.lfi.exceptions import FailedSimulationsWarning, FewSimulationsWarning, PosteriorWarning, TimeLimitWarning
-from decond.lfi.methods.adjustment import Accepted, regression_adjusted
 from decond.lfi.methods.mcmc import MCMCABC
-from decond.lfi.methods.rejection import RejectionABC
-from decond.lfi.methods.running import BoundedSimulator
+from decond.lfi.methods.rejection import Accepted, RejectionABC
+from decond.lfi.methods.simulating_method import BoundedSimulator
 from decond.lfi.methods.smc import SMCABC, _Mixture
 
 NOISE = 0.5
@@ -88,7 +87,7 @@ def test_a_proposal_cut_to_the_support_has_mass_one():
     prior = Prior({"a": stats.uniform(0.0, 1.0)})
     phi = prior.to_working(np.array([[0.02], [0.05], [0.4]]))
     population = Accepted(phi, phi, np.zeros(3), np.array([0.5, 0.3, 0.2]), 0.0)
-    proposal = _Mixture.around(population, prior)
+    proposal = _Mixture(population, prior)
     draws = proposal.sample(4000, np.random.default_rng(0))
     low, high = prior.to_working(np.array([[0.0], [1.0]])).ravel()
     grid = np.linspace(low, high, 2001)
@@ -134,7 +133,7 @@ def test_adjustment_is_exact_where_the_relation_is_a_line():
     x = rng.standard_normal((50, 2))
     theta = np.array([1.0, 2.0]) + x @ np.array([[1.0, 0.5], [-1.0, 2.0]])
     at = np.array([[0.3, -0.2]])
-    adjusted = regression_adjusted(prior, theta, x, at, np.full(50, 0.02))
+    adjusted = Accepted(theta, x, np.zeros(50), np.full(50, 0.02), 0.0).adjusted(prior, at).theta
     expected = np.array([1.0, 2.0]) + at @ np.array([[1.0, 0.5], [-1.0, 2.0]])
     np.testing.assert_allclose(adjusted, np.tile(expected, (50, 1)), atol=1e-10)
 
@@ -224,7 +223,9 @@ def test_a_batch_that_raises_is_run_row_by_row():
             raise RuntimeError("too large")
         return theta
 
-    runner = BoundedSimulator(fragile, True, 1, 10, 60.0)
+    theta = np.linspace(0.0, 1.0, 20)[:, None]
+    prior = Prior({"a": stats.norm()})
+    runner = BoundedSimulator(MCMCABC(fragile, 30, batched=True).fit(Simulations(theta, theta), prior))
     x = runner.run(np.array([[0.0], [2.0], [1.0]]), np.random.default_rng(0))
     np.testing.assert_array_equal(x, [[0.0], [np.nan], [1.0]])
     assert (runner.n_run, runner.n_failed, runner.left) == (3, 1, 7)

@@ -22,14 +22,12 @@ from decond.lfi.exceptions import (
 )
 from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures
 from decond.lfi.methods.dme import DME
-from decond.lfi.methods.dme_learning import Evidence, Validation
 from decond.lfi.methods.gps_abc import GPSABC
-from decond.lfi.methods.herded import effective_number, lengthscales_of, narrowed
-from decond.lfi.methods.kbr import KBR
 from decond.lfi.methods.kelfi import KELFI
-from decond.lfi.methods.kernel_abc import K2ABC, KABC
-from decond.lfi.methods.refreshing import refreshed
-from decond.lfi.methods.units import InUnits
+from decond.lfi.methods.kernel_abc import K2ABC, KABC, KBR
+from decond.lfi.methods.kernel_posterior import InUnits, lengthscales_of, narrowed
+from decond.lfi.methods.kernel_search import Evidence, Validation
+from decond.lfi.methods.method import effective_sample_size
 
 PRIOR = Prior({"mean": stats.norm(0.0, 1.0)})
 BOX = Prior({"a": stats.uniform(0.0, 1.0), "b": stats.gamma(2.0)})
@@ -265,7 +263,7 @@ class TestDME:
         rng = np.random.default_rng(0)
         method = DME().fit(gaussian_sims(60), PRIOR)
         near = np.exp(-50.0 * (method.phi_[:, 0] - method.phi_[0, 0]) ** 2)
-        draws, weights = refreshed(method, RBF(0.3), method.phi_, near, 20_000, rng)
+        draws, weights = method._refreshed(RBF(0.3), method.phi_, near, 20_000, rng)
         theta = PRIOR.from_working(draws)[:, 0]
         assert np.mean(np.abs(draws - method.phi_[0]) < 0.5) > 0.7  # most are where they were asked for
         assert weights.sum() == pytest.approx(1.0)
@@ -374,10 +372,10 @@ class TestUnits:
 
     def test_the_narrow_kernel_has_a_quarter_of_the_lengthscale_in_the_same_units(self):
         phi = self.prior.to_working(self.prior.sample(40, seed=0))
-        narrow = narrowed(InUnits(Matern32(200.0), self.prior.from_working), phi)
+        narrow = narrowed(InUnits(Matern32(200.0), self.prior.from_working), phi, 0.25)
         theta = self.prior.from_working(phi)
         np.testing.assert_allclose(narrow(phi), oracle_kernels.rbf(theta, theta, 50.0), atol=1e-10)
-        assert narrowed(RBF(0.4) + RBF(0.1), phi).lengthscale == pytest.approx(0.125 * median_heuristic(phi))
+        assert narrowed(RBF(0.4) + RBF(0.1), phi, 0.25).lengthscale == pytest.approx(0.125 * median_heuristic(phi))
 
     def test_lengthscales_are_a_share_of_the_spread(self):
         rows = np.random.default_rng(0).standard_normal((30, 2))
@@ -502,9 +500,9 @@ class TestGPSABC:
             GPSABC(simulator, n_simulations=10).fit(gaussian_sims(20), PRIOR)
 
 
-def test_effective_number_of_tiny_and_zero_weights():
-    assert effective_number(np.full(4, 1e-300)) == pytest.approx(4.0)
-    assert effective_number(np.zeros(3)) == 0.0
+def test_effective_sample_size_of_tiny_and_zero_weights():
+    assert effective_sample_size(np.full(4, 1e-300)) == pytest.approx(4.0)
+    assert effective_sample_size(np.zeros(3)) == 0.0
 
 
 @pytest.mark.parametrize("name", ["DME", "GPSABC"])

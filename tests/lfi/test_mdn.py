@@ -14,12 +14,16 @@ from typer.testing import CliRunner
 from decond import lfi, problems
 from decond.cli import app
 from decond.lfi.exceptions import FailedSimulationsWarning, TimeLimitWarning, UninformativeNetworkWarning
-from decond.lfi.methods.mdn import _empty_notes, _round_sizes
-from decond.lfi.neural import mixture as mixtures
-from decond.lfi.neural.cut_mixture import CutMixture
-from decond.lfi.neural.extra import require
-from decond.lfi.neural.mixture import GaussianMixture, LogQuadratic, prior_quadratic
-from decond.lfi.neural.training import CHUNK, train
+from decond.lfi.methods.mdn import MDNSettings, _empty_notes, _round_sizes
+from decond.lfi.neural import require
+from decond.lfi.neural.gaussian_mixture import (
+    CutMixture,
+    GaussianMixture,
+    LogQuadratic,
+    MixtureSettings,
+    prior_quadratic,
+)
+from decond.lfi.neural.training import TrainingSettings, train
 
 PRIOR = lfi.Prior({"a": stats.norm(0.0, 1.0), "b": stats.norm(1.0, 2.0)})
 
@@ -90,7 +94,7 @@ def test_a_component_that_tells_less_than_the_proposal_keeps_the_prior():
     wide = GaussianMixture(np.zeros(1), np.array([[0.5, 0.5]]), 0.5 * np.eye(2)[None])
     result, repaired = wide.corrected(prior, LogQuadratic(np.eye(2), np.zeros(2)), root)
     assert repaired.all()
-    least = mixtures.LEAST_INFORMATION
+    least = MixtureSettings.least_information
     np.testing.assert_allclose(result.moments()[1], covariance / (1.0 + least), rtol=1e-9)
     np.testing.assert_allclose(result.moments()[0], 0.5 * least / (1.0 + least), rtol=1e-9)
 
@@ -99,7 +103,9 @@ def test_only_the_empty_direction_is_repaired():
     mixture = GaussianMixture(np.zeros(1), np.array([[1.0, 1.0]]), np.diag([0.5, 9.0])[None])
     flat = LogQuadratic(np.zeros((2, 2)), np.zeros(2))
     result, _ = mixture.corrected(flat, LogQuadratic(np.eye(2), np.array([0.0, 2.0])), 2.0 * np.eye(2))
-    np.testing.assert_allclose(result.precisions[0], np.diag([mixtures.LEAST_INFORMATION / 4.0, 8.0]), atol=1e-12)
+    np.testing.assert_allclose(
+        result.precisions[0], np.diag([MixtureSettings.least_information / 4.0, 8.0]), atol=1e-12
+    )
     np.testing.assert_allclose(result.means[0], [1.0, 7.0 / 8.0])
 
 
@@ -120,7 +126,7 @@ def test_a_repair_keeps_what_the_other_components_and_directions_tell():
     along = root @ [0.6, 0.8]
     assert along @ result.precisions[1] @ along == pytest.approx(4.9)
     assert direction @ result.means[1] == pytest.approx(along @ bad @ means[1] / 4.9)
-    assert empty @ result.precisions[1] @ empty == pytest.approx(mixtures.LEAST_INFORMATION)
+    assert empty @ result.precisions[1] @ empty == pytest.approx(MixtureSettings.least_information)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +232,7 @@ def test_training_stops_where_held_out_rows_say_so_and_keeps_the_best(line):
     assert len(trained.held_out_losses) - 1 - np.argmin(trained.held_out_losses) == 2
     assert trained.losses[-1] < trained.losses[0]
     shorter = train(line, absolute_error, data, steps=100, **options)
-    assert trained.steps > shorter.steps == CHUNK
+    assert trained.steps > shorter.steps == TrainingSettings.chunk
 
 
 def test_training_without_time_says_so(line):
@@ -396,10 +402,10 @@ def test_components_as_wide_as_the_prior_are_noted():
     one_way = prior.precision + 50.0 * np.outer(direction, direction)  # adds nothing across it
     precisions = np.stack([one_way, one_way + 0.05 * prior.precision, one_way + 0.5 * prior.precision])
     mixture = GaussianMixture(np.log([0.2, 0.1, 0.7]), np.zeros((3, 2)), precisions)
-    [warning] = _empty_notes(mixture, prior, root)
+    [warning] = _empty_notes(mixture, prior, root, 0.1)
     assert isinstance(warning, UninformativeNetworkWarning)
     assert warning.share == pytest.approx(0.3)
-    assert _empty_notes(mixture.taken(np.array([False, False, True])), prior, root) == []
+    assert _empty_notes(mixture.taken(np.array([False, False, True])), prior, root, 0.1) == []
 
 
 # ---- the interface ---------------------------------------------------------------------------------------------
@@ -415,9 +421,9 @@ def test_the_budget_is_never_exceeded_and_small_ones_have_fewer_rounds():
     method = lfi.MDN(counted, 101, batched=True, components=1, hidden=(10,), steps=100)
     quietly(lambda: method.fit(simulations(30), PRIOR).posterior(OBSERVED))
     assert sum(count) == 71
-    assert _round_sizes(71, 3) == [71]
-    assert _round_sizes(400, 3) == [100, 100, 200]
-    assert _round_sizes(0, 3) == []
+    assert _round_sizes(71, 3, MDNSettings()) == [71]
+    assert _round_sizes(400, 3, MDNSettings()) == [100, 100, 200]
+    assert _round_sizes(0, 3, MDNSettings()) == []
 
 
 def test_a_simulator_that_fails_wherever_it_is_proposed_leaves_the_first_round():
@@ -446,7 +452,7 @@ def test_the_networks_of_rounds_take_half_as_many_steps():
     class Recorded(lfi.MDN):
         def _trained(self, stage, rng, components, steps):
             taken.append(steps)
-            return super()._trained(stage, rng, components, min(steps, CHUNK))
+            return super()._trained(stage, rng, components, min(steps, TrainingSettings.chunk))
 
     for steps in (300, 1):
         method = Recorded(noisy, 260, batched=True, components=1, hidden=10, rounds=1, steps=steps)

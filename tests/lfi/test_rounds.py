@@ -13,7 +13,7 @@ from scipy import stats
 from decond import lfi
 from decond.errors import ArgumentTypeError
 from decond.lfi.exceptions import FailedSimulationsWarning, FewValidWarning, StoreWarning
-from decond.lfi.inference import METHODS, method_named, round_sizes
+from decond.lfi.rounds import METHODS, method_named, round_sizes
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
 

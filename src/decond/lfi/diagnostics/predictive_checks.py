@@ -5,48 +5,62 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial import KDTree
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_number
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.lfi.diagnostics.words import percent
-from decond.lfi.posterior import Posterior
+from decond.lfi.methods.method import nearest_distances
+from decond.lfi.posterior_draws import Observation, Posterior
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import Standardizer
 from decond.notebook import card, sentences
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from decond.plotting import PredictiveDisplay
 
-__all__ = ["PredictiveCheck", "posterior_predictive_check", "share_as_remote"]
-
-MAX_NAMED = 3
-"""Summaries that a sentence names at most."""
-
-MAX_DRAWN = 12
-"""Summaries that a picture shows at most."""
+__all__ = ["PredictiveCheck", "observation_among", "posterior_predictive_check", "share_as_remote"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictiveCheck:
     """Where the observation lies among simulated summaries.
 
-    `tail_shares` are two-sided: twice the share of simulations on the far side of the observation, for each summary.
-    `distance_share` is the share of simulations at least as far from the middle of all as the observation is, in
-    the metric of their covariance; `extreme_share`, the share whose farthest summary is at least as far out. They
-    count the observation itself, so that they are never zero.
+    Shares count the observation itself, so that they are never zero.
 
+    Attributes
+    ----------
+    observed : ndarray of shape (s,)
+        The summaries of the observation.
+    simulated : ndarray of shape (n, s)
+        Those of valid simulations.
+    tail_shares : ndarray
+        Twice the share of simulations on the far side of the observation, for each summary.
+    distance_share : float
+        Share of simulations at least as far from the middle of all as the observation is, in the metric of their
+        covariance.
+    extreme_share : float
+        Share of simulations whose farthest summary is at least as far out.
+    n_failed : int
+        Simulations that failed.
+    level : float
+        Probability of a false alarm.
+    names : tuple
+        Names of the summaries.
+
+    Examples
+    --------
     >>> simulated = np.random.default_rng(0).standard_normal((500, 1))
-    >>> compare(Simulations(simulated, simulated), np.array([[0.3]]))
+    >>> observation_among(Simulations(simulated, simulated), np.array([[0.3]]))
     PredictiveCheck(fine; 1 summaries of 500 simulations)
-    >>> compare(Simulations(simulated, simulated), np.array([[9.0]])).verdict
+    >>> observation_among(Simulations(simulated, simulated), np.array([[9.0]])).verdict
     'observation unlike the predictions'
     """
 
-    observed: np.ndarray
-    simulated: np.ndarray
-    """(n, s), valid simulations only."""
-    tail_shares: np.ndarray
+    observed: NDArray[np.float64]
+    simulated: NDArray[np.float64]
+    tail_shares: NDArray[np.float64]
     distance_share: float
     extreme_share: float
     n_failed: int = 0
@@ -67,17 +81,19 @@ class PredictiveCheck:
     def sentences(self) -> list[str]:
         """The numbers behind the verdict."""
         count = len(self.simulated)
-        odd = percent(min(self.distance_share, self.extreme_share))
-        said = [f"{odd} of {count} predicted data sets are at least as unusual as the observation."]
-        far = np.argsort(self.tail_shares)[:MAX_NAMED]
-        named = [f"{self.names[j]} ({percent(self.tail_shares[j])})" for j in far if self.tail_shares[j] < 0.05]
+        unusual = min(self.distance_share, self.extreme_share)
+        lines = [
+            f"{100.0 * unusual:.2g} % of {count} predicted data sets are at least as unusual as the observation."
+        ]
+        far = np.argsort(self.tail_shares)[:3]
+        named = [f"{self.names[j]} ({self.tail_shares[j]:.1%})" for j in far if self.tail_shares[j] < 0.05]
         if named and not self.passed:
-            said.append(f"It is in the tails of {', '.join(named)}.")
+            lines.append(f"It is in the tails of {', '.join(named)}.")
         if self.n_failed:
-            said.append(f"{self.n_failed} of {count + self.n_failed} predictive simulations failed.")
-        return said
+            lines.append(f"{self.n_failed} of {count + self.n_failed} predictive simulations failed.")
+        return lines
 
-    def plot(self, ax: Any = None) -> "PredictiveDisplay":
+    def plot(self, ax: "Axes | NDArray[np.object_] | None" = None) -> "PredictiveDisplay":
         """Draw a histogram of each simulated summary, with the observation as a line, and return the display.
 
         Of more than twelve summaries those in which the observation is oddest are drawn. `ax` is one of your axes or
@@ -86,12 +102,12 @@ class PredictiveCheck:
         from decond.plotting import PredictiveDisplay
 
         shown = self.shown()
-        names, notes = [self.names[j] for j in shown], [f"tail {percent(self.tail_shares[j])}" for j in shown]
+        names, notes = [self.names[j] for j in shown], [f"tail {100.0 * self.tail_shares[j]:.2g} %" for j in shown]
         return PredictiveDisplay(self.simulated[:, shown], self.observed[shown], names, notes=notes).plot(ax)
 
     def shown(self) -> np.ndarray:
         """Return the numbers of the summaries that a picture shows."""
-        return np.sort(np.argsort(self.tail_shares, kind="stable")[:MAX_DRAWN])
+        return np.sort(np.argsort(self.tail_shares, kind="stable")[:12])
 
     def __repr__(self) -> str:
         """Show the verdict."""
@@ -103,9 +119,9 @@ class PredictiveCheck:
 
 
 def posterior_predictive_check(
-    posterior: Posterior,
-    simulator: Callable[..., Any] | Simulations,
-    observed: Any,
+    posterior: Posterior | None,
+    simulator: Callable[..., ArrayLike] | Simulations,
+    observed: Observation,
     n: int = 200,
     *,
     level: float = 0.01,
@@ -114,12 +130,29 @@ def posterior_predictive_check(
 ) -> PredictiveCheck:
     """Return where the observation lies among data simulated at draws of the posterior.
 
-    Give the simulator, which is run n times with the `options` of `lfi.simulate`, or `Simulations` at draws of the
-    posterior that were made elsewhere. Shares for the whole observation cannot fall below 1/(n + 1), so n has to be
-    at least 2/level. A model that fails is wrong, or its posterior is; one that passes may still be wrong,
-    since the same observation chose the parameters. `names` are those of the values of `observed`; without them, the
-    values are in the order of the simulations that the posterior was made from.
+    A model that fails is wrong, or its posterior is; one that passes may still be wrong, since the same observation
+    chose the parameters.
 
+    Parameters
+    ----------
+    posterior : Posterior, optional
+        The posterior.
+    simulator : callable
+        The simulator, or simulations at draws of the posterior that were made elsewhere.
+    observed : array_like or dict
+        The observation.
+    n : int, optional
+        Simulations; shares for the whole observation cannot fall below 1/(n + 1), so at least 2/level.
+    level : float, optional
+        Probability of a false alarm.
+    names : sequence of str, optional
+        Names of the values of `observed`; without them, the values are in the order of the simulations that the
+        posterior was made from.
+    options : object
+        Options of `lfi.simulate`.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import Prior
     >>> posterior = Posterior(Prior({"mean": stats.norm(0, 1)}), lambda n, rng: rng.normal(1.0, 0.1, (n, 1)))
@@ -134,23 +167,36 @@ def posterior_predictive_check(
         raise ArgumentError("level", f"level is {level!r}; give a number between 0 and 1, for example 0.01.")
     if isinstance(simulator, Simulations):
         sims = simulator
-    elif callable(simulator):
+    elif callable(simulator) and posterior is not None:
         sims = posterior.predictive(simulator, n, **options)
     else:
         raise ArgumentTypeError(
             "simulator", f"simulator is {type(simulator).__name__}; give a function, or lfi.Simulations."
         )
-    order = getattr(getattr(posterior, "simulations", None), "summary_names", None)
+    made_from = None if posterior is None else posterior.simulations
+    order = None if made_from is None else made_from.summary_names
     if names is not None and sims.summary_names is not None and sorted(names) == sorted(sims.summary_names):
         order = tuple(names)
     sims = sims.ordered_as(order)
-    return compare(sims, sims.observed_row(observed), level, names or sims.summary_names)
+    return observation_among(sims, sims.observed_row(observed), level, names or sims.summary_names)
 
 
-def compare(
-    sims: Simulations, observed: np.ndarray, level: float = 0.01, names: Sequence[str] | None = None
+def observation_among(
+    sims: Simulations, observed: NDArray[np.float64], level: float = 0.01, names: Sequence[str] | None = None
 ) -> PredictiveCheck:
-    """Return where a row (1, s) lies among the valid simulations."""
+    """Return where an observation lies among valid simulations.
+
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    observed : ndarray of shape (1, s)
+        The observation.
+    level : float, optional
+        Probability of a false alarm.
+    names : sequence of str, optional
+        Names of the summaries.
+    """
     if observed.shape[1] != sims.x.shape[1]:
         raise ArgumentError(
             "observed",
@@ -175,13 +221,20 @@ def compare(
     return PredictiveCheck(observed[0].copy(), x.copy(), tails, *shares, sims.n_failed, level, named)
 
 
-def share_as_remote(sims: Simulations, observed: np.ndarray) -> float:
-    """Return the share of simulations that are as far from their nearest fellow as the observation is from them."""
+def share_as_remote(sims: Simulations, observed: NDArray[np.float64]) -> float:
+    """Return the share of simulations that are as far from their nearest neighbor as the observation is from them.
+
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    observed : ndarray of shape (1, s)
+        The observation.
+    """
     x = sims.x[sims.valid]
     scale = Standardizer(x)
-    tree = KDTree(scale.apply(x))
-    distance = tree.query(scale.apply(observed))[0][0]
-    return float(np.mean(tree.query(scale.apply(x), k=2)[0][:, 1] >= distance))
+    nearest, between = nearest_distances(scale.apply(x), scale.apply(observed))
+    return float(np.mean(between >= nearest))
 
 
 def _extreme_share(x: np.ndarray, observed: np.ndarray) -> float:

@@ -1,11 +1,12 @@
-"""What all methods of likelihood-free inference share: the door, scales, summaries and failed simulations."""
+"""The base of all methods of likelihood-free inference: checks, scales, learned summaries, failed simulations."""
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
 from decond.checks import as_row, check_choice, value_names
@@ -16,30 +17,48 @@ from decond.lfi.exceptions import (
     PosteriorWarning,
     RepeatedSimulationsWarning,
 )
-from decond.lfi.posterior import Posterior
+from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulation.worker import summarized
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
 
-__all__ = ["Method", "summarized_observation"]
+__all__ = [
+    "Method",
+    "SummaryOption",
+    "check_simulations",
+    "effective_sample_size",
+    "nearest_distances",
+    "summarized_observation",
+]
 
-SUMMARIES = ("auto", "none", "learned")
-USUAL = 0.995
-"""An observation is outside if it is farther from all simulations than this share of them are from each other."""
-
-FEW = 2
-"""Valid simulations needed for each parameter, plus ten."""
+SummaryOption = Literal["auto", "none", "learned"]
 
 
 class Method(ABC):
     """A way from simulations to a posterior: ``method.fit(sims, prior).posterior(observed)``.
 
-    `summary` says what the method sees of the data: "none" takes it as it is; "learned" replaces it by estimates of
-    the parameters learned from the simulations; "auto" does so if there are more than twice as many columns of data
-    as parameters.
+    A subclass is a dataclass of settings with `seed` and `summary` among them. It implements `_fit`, which learns
+    what needs no observation, and `_posterior`.
 
+    Attributes
+    ----------
+    seed : int, Generator or None
+        Seed of everything random.
+    summary : {"auto", "none", "learned"}
+        What the method sees of the data. "none" takes them as they are; "learned" replaces them by estimates of
+        the parameters learned from the simulations; "auto" does so if there are more than twice as many columns
+        of data as parameters.
+    needs_prior_draws : bool
+        Whether simulations have to be at draws of the prior, so that there are no rounds.
+    runs_simulator : bool
+        Whether the method runs the simulator itself, after a pilot.
+    takes_raw : bool
+        Whether observations are raw data sets, like those in `Simulations.raw`, not rows of summaries.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> from decond.lfi import RejectionABC
     >>> prior = Prior({"mean": stats.norm(0, 1)})
@@ -50,43 +69,54 @@ class Method(ABC):
     (True, array([1.]))
     """
 
-    seed: Any
-    summary: str
-
+    seed: Seed
+    summary: SummaryOption
     needs_prior_draws: bool = False
-    """Whether simulations have to be at draws of the prior, so that there are no rounds."""
-
     runs_simulator: bool = False
-    """Whether the method runs the simulator itself, after a pilot."""
-
     takes_raw: bool = False
-    """Whether observations are raw data sets, like those in `Simulations.raw`, instead of rows of summaries."""
+
+    @staticmethod
+    def n_needed(dim: int) -> int:
+        """Return how many valid simulations every method needs for `dim` parameters."""
+        return 10 + 2 * dim
 
     def fit(self, sims: Simulations, prior: Prior) -> Self:
-        """Take in simulations, from the prior or any other proposal; learn what needs no observation."""
-        _check_inputs(sims, prior)
-        check_choice(self.summary, "summary", SUMMARIES)
+        """Learn from simulations what needs no observation.
+
+        Parameters
+        ----------
+        sims : Simulations
+            The simulations, at draws of the prior or of any other proposal (see `needs_prior_draws`).
+        prior : Prior
+            The prior of the parameters.
+
+        Returns
+        -------
+        Self
+            The method itself.
+        """
+        check_simulations(sims, prior)
+        _check_enough(sims, prior, self.n_needed(prior.dim))
+        check_choice(self.summary, "summary", ("auto", "none", "learned"))
         self.prior_, self.sims_ = prior, _distinct(sims)
         self.n_repeats_ = len(sims) - len(self.sims_)
-        sims = self.sims_
-        self.n_simulations_ = len(sims)
-        kept = sims.valid
-        self.theta_ = sims.theta[kept]
+        self.n_simulations_ = len(self.sims_)
+        kept = self.sims_.valid
+        self.theta_ = self.sims_.theta[kept]
         self.phi_ = prior.to_working(self.theta_)
         self._validity: ValidityModel | None = None
-        self._scale = Standardizer(sims.x[kept])
-        self._learn_summary(self._scale.apply(sims.x[kept]))
+        self._scale = Standardizer(self.sims_.x[kept])
+        self._learn_summary(self._scale.apply(self.sims_.x[kept]))
         self._fit()
         return self
 
-    def posterior(self, observed: Any) -> Posterior:
+    def posterior(self, observed: Observation) -> Posterior:
         """Return the posterior of the parameters given one observation, like what one simulation gives.
 
         Its values are in the order of the simulation's. The names of a dict, a Series or a frame go into messages; if
         the simulations' summaries have names too, they put the values into that order.
         """
-        if not hasattr(self, "sims_"):
-            raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
+        self._check_fitted()
         data = self.check_observation(observed, self.sims_)
         posterior = self._posterior(self._summarize(data))
         posterior.simulations = getattr(self, "simulations_", self.sims_)
@@ -95,22 +125,28 @@ class Method(ABC):
             posterior.note(note)
         return posterior
 
-    def check_observation(self, observed: Any, sims: Simulations) -> np.ndarray:
-        """Return an observation as this method takes it; raise unless it is of the same kind as the simulations."""
-        row = sims.observed_row(observed)
-        width = sims.x.shape[1]
-        if row.shape[1] != width:
-            names = value_names(observed)
-            called = f" ({', '.join(names)})" if names else ""
-            raise ArgumentError(
-                "observed",
-                f"observed has {row.shape[1]} value(s){called} but each simulation has {width}; give the same "
-                "summaries, in the same order.",
-            )
-        return row
+    def check_observation(self, observed: Observation, sims: Simulations) -> NDArray[np.float64]:
+        """Return an observation as this method takes it; raise unless it is of the same kind as the simulations.
 
-    def observation(self, sims: Simulations, row: int) -> np.ndarray:
-        """Return what one simulation gave, as `posterior` takes it: its summaries, or its raw data set."""
+        Parameters
+        ----------
+        observed : array_like or dict
+            The observation.
+        sims : Simulations
+            The simulations that it is compared with.
+        """
+        return self._as_observation(observed, sims)
+
+    def observation(self, sims: Simulations, row: int) -> NDArray[np.float64]:
+        """Return what one simulation gave, as `posterior` takes it: its summaries, or its raw data set.
+
+        Parameters
+        ----------
+        sims : Simulations
+            The simulations.
+        row : int
+            The number of the simulation among them.
+        """
         if not self.takes_raw:
             return np.asarray(sims.x[row])
         if sims.raw is None:
@@ -121,21 +157,17 @@ class Method(ABC):
             )
         return np.asarray(sims.raw[row])
 
-    def probability_valid(self, theta: Any) -> np.ndarray:
+    def probability_valid(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Return P(valid | θ) at rows of parameters: how likely a simulation there is to give a result."""
-        if not hasattr(self, "sims_"):
-            raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
+        self._check_fitted()
         return np.exp(self.log_valid_(self.prior_.to_working(self.prior_.rows(theta))))
 
-    def log_valid_(self, phi: np.ndarray) -> np.ndarray:
+    def log_valid_(self, phi: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return log P(valid | θ) at working coordinates."""
         if self._validity is None:  # learned when first asked for: not every method asks
             self._learn_validity(self.sims_)
         assert self._validity is not None
         return self._validity.log_probability(phi)
-
-    def _learn_validity(self, sims: Simulations) -> None:
-        self._validity = ValidityModel(self.prior_.to_working(sims.theta), sims.valid)
 
     def __repr__(self) -> str:
         """Show the settings that are not the defaults.
@@ -164,6 +196,26 @@ class Method(ABC):
     def _posterior(self, observed: np.ndarray) -> Posterior:
         """Return the posterior given a standardized row (1, s)."""
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "sims_"):
+            raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
+
+    def _as_observation(self, observed: Observation, sims: Simulations) -> np.ndarray:
+        row = sims.observed_row(observed)
+        width = sims.x.shape[1]
+        if row.shape[1] != width:
+            names = value_names(observed)
+            called = f" ({', '.join(names)})" if names else ""
+            raise ArgumentError(
+                "observed",
+                f"observed has {row.shape[1]} value(s){called} but each simulation has {width}; give the same "
+                "summaries, in the same order.",
+            )
+        return row
+
+    def _learn_validity(self, sims: Simulations) -> None:
+        self._validity = ValidityModel(self.prior_.to_working(sims.theta), sims.valid)
+
     def _learn_summary(self, x: np.ndarray) -> None:
         crowded = x.shape[1] > 2 * self.prior_.dim
         self._learned: LearnedSummary | None = None
@@ -189,12 +241,69 @@ class Method(ABC):
         return notes
 
     def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[PosteriorWarning]:
-        outside = _outside(self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row), names)
-        return [] if outside is None else [outside]
+        """Return a warning if the observation lies outside what was simulated."""
+        x, row = self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row)
+        beyond = np.flatnonzero((row[0] < x.min(axis=0)) | (row[0] > x.max(axis=0)))
+        nearest, between = nearest_distances(x, row)
+        usual = np.sort(between)[int(0.995 * (len(x) - 1))]  # not the largest: one wild simulation would hide it
+        if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
+            return []
+        summary = int(beyond[0]) if beyond.size else None
+        name = names[summary] if summary is not None and names is not None and len(names) == x.shape[1] else None
+        called = "" if name is None else f", {name},"
+        where = "" if summary is None else f" (summary {summary + 1}{called} lies beyond all simulations)"
+        text = (
+            f"the observation lies outside what was simulated{where}: its nearest simulation is {nearest:.3g} away, "
+            "in units of the simulations' spread. The posterior is an extrapolation; check the model, or widen the "
+            "prior."
+        )
+        return [ExtrapolationWarning(text, nearest, summary, name)]
 
 
-def summarized_observation(observed: Any, summarize: Callable[[Any], Any]) -> Any:
-    """Return the summaries of a raw observation, made as those of simulations are: by name, or as a row."""
+def effective_sample_size(weights: NDArray[np.float64]) -> float:
+    """Return how many equal weights would be worth as much as these: (Σ|w|)² / Σw², 0 if all are zero.
+
+    >>> effective_sample_size(np.array([1.0, 1.0, 0.0]))
+    2.0
+    """
+    size = float(np.abs(weights).max(initial=0.0))
+    if size == 0.0 or not np.isfinite(size):
+        return 0.0
+    scaled = np.abs(weights) / size
+    return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+
+def nearest_distances(x: NDArray[np.float64], row: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Return how far a row is from the nearest of others, and how far each of those is from its nearest neighbor.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, s)
+        Standardized simulations.
+    row : ndarray of shape (1, s)
+        The standardized observation.
+    """
+    tree = KDTree(x)
+    return float(tree.query(row)[0][0]), tree.query(x, k=2)[0][:, 1]
+
+
+def summarized_observation(
+    observed: Observation, summarize: Callable[..., ArrayLike]
+) -> NDArray[np.float64] | dict[str, float]:
+    """Return the summaries of a raw observation, made as those of simulations are.
+
+    Parameters
+    ----------
+    observed : array_like or dict
+        The raw observation, without names.
+    summarize : callable
+        The function that makes the summaries.
+
+    Returns
+    -------
+    ndarray or dict
+        A row (1, s), or a dict where the summaries have names.
+    """
     if isinstance(observed, Mapping):
         raise ArgumentTypeError(
             "observed",
@@ -209,35 +318,48 @@ def summarized_observation(observed: Any, summarize: Callable[[Any], Any]) -> An
     return as_row(x, "observed") if names is None else dict(zip(names, x, strict=True))
 
 
-def _check_inputs(sims: Any, prior: Any) -> None:
+def check_simulations(sims: Simulations, prior: Prior, name: str = "sims") -> None:
+    """Raise unless simulations go with a prior: the same parameters, all inside its support.
+
+    Parameters
+    ----------
+    sims : Simulations
+        The simulations.
+    prior : Prior
+        The prior of the parameters.
+    name : str, optional
+        What the simulations are called.
+    """
     if not isinstance(sims, Simulations):
         raise ArgumentTypeError(
-            "sims",
-            f"sims is {type(sims).__name__}; give lfi.Simulations, from lfi.simulate(...) or as "
+            name,
+            f"{name} is {type(sims).__name__}; give lfi.Simulations, from lfi.simulate(...) or as "
             "lfi.Simulations(theta=..., x=...).",
         )
     if not isinstance(prior, Prior):
         raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
     if sims.theta.shape[1] != prior.dim:
         raise ArgumentError(
-            "sims",
+            name,
             f"the simulations have {sims.theta.shape[1]} parameter(s) but the prior has {prior.dim} "
             f"({', '.join(prior.names)}).",
         )
     if sims.named and sims.names != prior.names:
         raise ArgumentError(
-            "sims",
+            name,
             f"the simulations' parameters are called {', '.join(sims.names)} but the prior's "
             f"{', '.join(prior.names)}; give the columns of theta in the prior's order, and names to match.",
         )
-    if not prior.contains(sims.theta).all():
-        bad = int((~prior.contains(sims.theta)).sum())
+    outside = int((~prior.contains(sims.theta)).sum())
+    if outside:
         raise ArgumentError(
-            "sims",
-            f"{bad} of {len(sims)} simulations have parameters outside the prior's support {prior!r}. They tell "
+            name,
+            f"{outside} of {len(sims)} simulations have parameters outside the prior's support {prior!r}. They tell "
             "nothing about the posterior; leave them out, or widen the prior.",
         )
-    needed = 10 + FEW * prior.dim
+
+
+def _check_enough(sims: Simulations, prior: Prior, needed: int) -> None:
     if sims.n_valid < needed:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in sims.failures.items())
         raise ArgumentError(
@@ -271,27 +393,4 @@ def _failed(sims: Simulations) -> FailedSimulationsWarning:
         sims.n_failed,
         len(sims),
         sims.failures,
-    )
-
-
-def _outside(x: np.ndarray, row: np.ndarray, names: Sequence[str] | None = None) -> ExtrapolationWarning | None:
-    """Return a warning if the observation lies outside what was simulated."""
-    low, high = x.min(axis=0), x.max(axis=0)
-    beyond = np.flatnonzero((row[0] < low) | (row[0] > high))
-    tree = KDTree(x)
-    nearest = tree.query(row)[0][0]
-    apart = np.sort(tree.query(x, k=2)[0][:, 1])
-    usual = apart[int(USUAL * (len(apart) - 1))]  # not the largest: one wild simulation would silence the note
-    if nearest <= usual and (beyond.size == 0 or nearest <= usual / 2.0):
-        return None
-    summary = int(beyond[0]) if beyond.size else None
-    name = names[summary] if summary is not None and names is not None and len(names) == x.shape[1] else None
-    called = "" if name is None else f", {name},"
-    where = "" if summary is None else f" (summary {summary + 1}{called} lies beyond all simulations)"
-    return ExtrapolationWarning(
-        f"the observation lies outside what was simulated{where}: its nearest simulation is {nearest:.3g} away, in "
-        f"units of the simulations' spread. The posterior is an extrapolation; check the model, or widen the prior.",
-        float(nearest),
-        summary,
-        name,
     )

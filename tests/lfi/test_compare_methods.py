@@ -12,15 +12,22 @@ from scipy import stats
 
 from decond import lfi
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.lfi.compared import built, chosen_methods
+from decond.lfi.compare_methods import method_by_label, methods_by_label
+from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError
-from decond.lfi.judging import CLASSIFIER, DENSITY, HELD_OUT, INSIDE, Judge
 from decond.plotting.display import is_drawn_here
 from decond.problems import exponential_gamma
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
 EXACT = stats.norm(16.0 / 17.0, np.sqrt(4.0 / 17.0))  # prior N(0, 4), data N(θ, 1/4), observed 1
+DENSITY, CLASSIFIER = "total variation", "C2ST"
+INSIDE, HELD_OUT = "truth inside 95 %", "held out inside 95 %"
 OBSERVED = [1.0]
+
+
+def scores_of(scorer, posterior):
+    """Everything that is known of a posterior."""
+    return {**scorer.accuracy(posterior), **scorer.intervals(posterior)}
 
 
 def simulator(theta, rng):
@@ -43,34 +50,36 @@ def normal_posterior(prior, mean, dim):
 def test_total_variation_is_that_of_two_normals(shift, as_draws):
     exact = 2.0 * stats.norm.cdf(shift / 2.0) - 1.0
     known = stats.norm.rvs(size=5000, random_state=1)[:, None] if as_draws else stats.norm.logpdf
-    judge = Judge.of(PRIOR, known, None, None)
-    assert judge.measure == DENSITY
-    assert judge.scores(normal_posterior(PRIOR, shift, 1))[DENSITY] == pytest.approx(exact, abs=0.04)
+    scorer = Scorer.of(PRIOR, known, None, None)
+    assert scorer.measure == DENSITY
+    assert scores_of(scorer, normal_posterior(PRIOR, shift, 1))[DENSITY] == pytest.approx(exact, abs=0.04)
 
 
 def test_a_density_of_two_parameters_is_drawn_from():
     prior = lfi.Prior({"a": stats.norm(0.0, 1.0), "b": stats.norm(0.0, 1.0)})
     covariance = np.array([[0.05, 0.04], [0.04, 0.08]])
-    judge = Judge.of(prior, stats.multivariate_normal([0.3, -0.2], covariance).logpdf, None, None)
-    draws = judge.reference.draws
+    scorer = Scorer.of(prior, stats.multivariate_normal([0.3, -0.2], covariance).logpdf, None, None)
+    draws = scorer.reference.draws
     np.testing.assert_allclose(draws.mean(axis=0), [0.3, -0.2], atol=0.03)
     np.testing.assert_allclose(np.cov(draws, rowvar=False), covariance, atol=0.012)
-    np.testing.assert_allclose(judge.exact_span(0), 0.3 + 1.96 * np.sqrt(0.05) * np.array([-1.0, 1.0]), atol=0.05)
+    np.testing.assert_allclose(
+        scorer.reference.interval(0), 0.3 + 1.96 * np.sqrt(0.05) * np.array([-1.0, 1.0]), atol=0.05
+    )
 
 
 def test_a_density_of_one_parameter_is_found_where_it_is_narrow():
     narrow = stats.norm(1.5, 1e-5)
-    judge = Judge.of(lfi.Prior({"mean": stats.uniform(-100, 200)}), narrow.logpdf, None, None)
-    np.testing.assert_allclose(judge.exact_span(0), narrow.ppf([0.025, 0.975]), atol=1e-7)
-    rate = Judge.of(lfi.Prior({"rate": stats.gamma(2)}), stats.gamma(17, scale=0.1).logpdf, None, None)
-    np.testing.assert_allclose(rate.exact_span(0), stats.gamma(17, scale=0.1).ppf([0.025, 0.975]), rtol=2e-3)
+    scorer = Scorer.of(lfi.Prior({"mean": stats.uniform(-100, 200)}), narrow.logpdf, None, None)
+    np.testing.assert_allclose(scorer.reference.interval(0), narrow.ppf([0.025, 0.975]), atol=1e-7)
+    rate = Scorer.of(lfi.Prior({"rate": stats.gamma(2)}), stats.gamma(17, scale=0.1).logpdf, None, None)
+    np.testing.assert_allclose(rate.reference.interval(0), stats.gamma(17, scale=0.1).ppf([0.025, 0.975]), rtol=2e-3)
 
 
 def test_draws_of_several_parameters_are_told_apart_only_if_they_differ():
     prior = lfi.Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 3.0)})
-    judge = Judge.of(prior, np.random.default_rng(1).standard_normal((400, 2)), [5.0, 0.0], None)
-    far = judge.scores(normal_posterior(prior, np.array([6.0, 0.0]), 2))
-    assert judge.measure == CLASSIFIER
+    scorer = Scorer.of(prior, np.random.default_rng(1).standard_normal((400, 2)), [5.0, 0.0], None)
+    far = scores_of(scorer, normal_posterior(prior, np.array([6.0, 0.0]), 2))
+    assert scorer.measure == CLASSIFIER
     assert far[CLASSIFIER] > 0.95
     assert far[INSIDE] == 1.0
     assert far["a width"] == pytest.approx(2 * 1.96, abs=0.15)
@@ -87,16 +96,16 @@ def test_total_variation_of_two_narrow_modes_is_that_of_the_densities():
 
     grid = np.linspace(-4.0, 4.0, 20001)
     exact = 0.5 * np.trapezoid(np.abs(np.exp(log_density(grid)) - np.exp(log_density(grid, 0.2))), grid)
-    judge = Judge.of(PRIOR, log_density, None, None)
-    assert judge.accuracy(two_modes(0.1))[DENSITY] < 0.03
-    assert judge.accuracy(two_modes(0.2))[DENSITY] == pytest.approx(exact, abs=0.03)
+    scorer = Scorer.of(PRIOR, log_density, None, None)
+    assert scorer.accuracy(two_modes(0.1))[DENSITY] < 0.03
+    assert scorer.accuracy(two_modes(0.2))[DENSITY] == pytest.approx(exact, abs=0.03)
     one = lfi.Posterior(PRIOR, lambda n, rng: 2.0 + 0.1 * rng.standard_normal((n, 1)))
-    assert judge.accuracy(one)[DENSITY] == pytest.approx(0.5, abs=0.03)
+    assert scorer.accuracy(one)[DENSITY] == pytest.approx(0.5, abs=0.03)
 
 
 def test_draws_on_one_point_have_no_overlap():
-    judge = Judge.of(PRIOR, stats.norm.logpdf, None, None)
-    assert judge.accuracy(lfi.Posterior(PRIOR, lambda n, rng: np.zeros((n, 1))))[DENSITY] == pytest.approx(1.0)
+    scorer = Scorer.of(PRIOR, stats.norm.logpdf, None, None)
+    assert scorer.accuracy(lfi.Posterior(PRIOR, lambda n, rng: np.zeros((n, 1))))[DENSITY] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("order", ["few", "sorted"])
@@ -104,22 +113,22 @@ def test_the_exact_posterior_cannot_be_told_from_draws_of_it(order):
     prior = lfi.Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 3.0)})
     draws = np.random.default_rng(1).standard_normal((250 if order == "few" else 3000, 2))
     known = draws[np.argsort(draws[:, 0])] if order == "sorted" else draws
-    found = Judge.of(prior, known, None, None).accuracy(normal_posterior(prior, 0.0, 2))
+    found = Scorer.of(prior, known, None, None).accuracy(normal_posterior(prior, 0.0, 2))
     assert found[CLASSIFIER] == pytest.approx(0.5, abs=0.06)
 
 
 def test_true_parameters_by_name():
     prior = lfi.Prior({"a": stats.norm(0.0, 3.0), "b": stats.norm(0.0, 3.0)})
-    np.testing.assert_array_equal(Judge.of(prior, None, {"b": 2.0, "a": 1.0}, None).true_parameters, [1.0, 2.0])
+    np.testing.assert_array_equal(Scorer.of(prior, None, {"b": 2.0, "a": 1.0}, None).true_parameters, [1.0, 2.0])
     with refused("true_parameters"):
-        Judge.of(prior, None, {"a": 1.0, "c": 2.0}, None)
+        Scorer.of(prior, None, {"a": 1.0, "c": 2.0}, None)
 
 
 def test_intervals_hold_the_truth_or_do_not():
-    judge = Judge.of(PRIOR, None, [1.9], None)
-    scores = judge.scores(normal_posterior(PRIOR, 0.0, 1))
+    scorer = Scorer.of(PRIOR, None, [1.9], None)
+    scores = scores_of(scorer, normal_posterior(PRIOR, 0.0, 1))
     assert scores[INSIDE] == 1.0
-    assert Judge.of(PRIOR, None, [2.1], None).scores(normal_posterior(PRIOR, 0.0, 1))[INSIDE] == 0.0
+    assert scores_of(Scorer.of(PRIOR, None, [2.1], None), normal_posterior(PRIOR, 0.0, 1))[INSIDE] == 0.0
     assert [scores["mean low"], scores["mean high"]] == pytest.approx([-1.96, 1.96], abs=0.08)
     assert DENSITY not in scores
 
@@ -260,7 +269,7 @@ def test_a_problem_is_what_its_parts_are():
     assert whole.title == "exponential_gamma (paper)"
 
 
-def test_calibration_is_judged_where_the_truth_is_unknown():
+def test_calibration_is_scorerd_where_the_truth_is_unknown():
     methods = {"wide": lfi.RejectionABC(quantile=0.15), "narrow": lfi.RejectionABC(quantile=0.02), "smc": "smc"}
     found = compared(methods, n=200, reference=None)
     assert found.measure == ""
@@ -352,12 +361,12 @@ def test_a_problem_comes_with_its_prior_and_the_way_to_call_it(argument, value):
 
 
 def test_all_methods_are_every_name_of_infer_and_the_other_loss():
-    names = list(chosen_methods("all"))
-    assert names == list(chosen_methods(["all"]))
+    names = list(methods_by_label("all"))
+    assert names == list(methods_by_label(["all"]))
     assert set(names) == {*lfi.METHODS, "lfvi_hinge"}
     assert names.index("lfvi_hinge") == names.index("lfvi") + 1
-    assert (built("lfvi", 3).loss, built("lfvi_hinge", 3).loss) == ("log", "hinge")
-    assert built("lfvi_hinge", 3).seed == 3
+    assert (method_by_label("lfvi", 3).loss, method_by_label("lfvi_hinge", 3).loss) == ("log", "hinge")
+    assert method_by_label("lfvi_hinge", 3).seed == 3
 
 
 def test_methods_without_labels_are_called_by_their_settings():

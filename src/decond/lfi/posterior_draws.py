@@ -1,9 +1,10 @@
 """The posterior: named draws inside the prior's support, and every answer that comes from them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_count, as_generator, as_number, as_targets, frozen
 from decond.embeddings import MeanEmbedding
@@ -16,35 +17,67 @@ from decond.notebook import card, curve, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from decond.plotting import PairsDisplay
 
-__all__ = ["Posterior"]
+__all__ = ["Observation", "Posterior", "Seed", "reflected_density"]
 
-DRAWS = 10_000
-"""Draws behind means, quantiles and pictures."""
-
-PRIOR_SHARE = 0.1
-"""Share of the prior in the proposal of a further round, so that no region is given up for good."""
-
+Seed = int | np.random.Generator | None
+Observation = ArrayLike | Mapping[str, float]
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
 
 class Posterior:
-    """What the observation tells about the parameters.
+    """What the observation says about the parameters, as draws and, where a method has it, as a density.
 
-    `sampler(n, rng)` returns draws of the parameters in random order, or in the order of herding. Methods that have
-    them also give the `embedding`, a weighted set of points, the `log_likelihood` as a function of rows of
-    parameters, and the `log_evidence` (or only a `log_normalizer`, where the likelihood is not one of the data).
-    `effective` is the number of simulations that the answer rests on, and `simulations` are those it was made
-    from. `warnings` are the reasons why the answer may be wrong: each has been issued, and `notes` are their texts.
+    Parameters
+    ----------
+    prior : Prior
+        The prior.
+    sampler : callable
+        Returns draws of the parameters, in random order or in the order of herding, given how many and a
+        generator.
+    embedding : MeanEmbedding, optional
+        The weighted points behind the draws, for methods that have them.
+    log_likelihood : callable, optional
+        The log-likelihood as a function of rows of parameters.
+    log_evidence : float, optional
+        The log of the evidence.
+    log_normalizer : float, optional
+        The integral of likelihood times prior, where the likelihood is not one of the data.
+    effective : float, optional
+        The effective sample size.
+    notes : list of str, optional
+        Reasons why the answer may be wrong; each is issued as a warning.
+    proposer : callable, optional
+        Like `sampler`, of a wider distribution for further rounds.
+    seed : int, Generator or None, optional
+        Seed of `samples`.
 
+    Attributes
+    ----------
+    simulations
+        The simulations that it was made from.
+    warnings
+        The reasons why the answer may be wrong; `notes` are their texts.
+    n_draws
+        Draws behind means, quantiles and pictures.
+    prior_share
+        Share of the prior in the proposal of a further round, so that no region is given up for good (defensive
+        mixture, Hesterberg 1995).
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2)})
     >>> posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
     >>> posterior.mean().round(1), posterior.sample(5).shape
     (array([2.]), (5, 1))
     """
+
+    n_draws = 10_000
+    prior_share = 0.1
 
     def __init__(
         self,
@@ -58,7 +91,7 @@ class Posterior:
         effective: float | None = None,
         notes: Iterable[str | PosteriorWarning] = (),
         proposer: Sampler | None = None,
-        seed: Any = 0,
+        seed: Seed = 0,
     ) -> None:
         self.prior, self.names = prior, prior.names
         self.embedding, self.log_likelihood, self.log_evidence = embedding, log_likelihood, log_evidence
@@ -66,8 +99,8 @@ class Posterior:
         self.effective = effective
         self.simulations: Simulations | None = None
         self.warnings: list[PosteriorWarning] = []
-        self._sampler, self._proposer, self._seed = sampler, proposer, seed
-        self._samples: np.ndarray | None = None
+        self._sampler, self._proposer, self._seed = sampler, proposer or sampler, seed
+        self._samples: NDArray[np.float64] | None = None
         for note in notes:
             self.note(note)
 
@@ -83,66 +116,91 @@ class Posterior:
         return [str(warning) for warning in self.warnings]
 
     @property
-    def samples(self) -> np.ndarray:
+    def samples(self) -> NDArray[np.float64]:
         """The draws (10,000, d) behind every summary."""
         if self._samples is None:
-            self._samples = frozen(self._draw(DRAWS, self._seed))
+            self._samples = frozen(self._draw(self.n_draws, self._seed))
         return self._samples
 
     @property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> NDArray[np.float64]:
         """The weights of `samples`, all equal; signed weights of kernel methods are in `embedding.weights`."""
         return np.full(len(self.samples), 1.0 / len(self.samples))
 
-    def sample(self, n: int, seed: Any = None) -> np.ndarray:
-        """Return n draws (n, d), columns in the prior's order; without a seed always the same ones."""
+    def sample(self, n: int, seed: Seed = None) -> NDArray[np.float64]:
+        """Return draws of the posterior.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, Generator or None, optional
+            Seed of the draws; without one always the same ones.
+
+        Returns
+        -------
+        ndarray
+            The draws (n, d), columns in the prior's order.
+        """
         count = as_count(n, "n")
         if seed is None:
-            return self.samples[:count].copy() if count <= DRAWS else self._draw(count, self._seed)
+            return self.samples[:count].copy() if count <= self.n_draws else self._draw(count, self._seed)
         return self._draw(count, seed)
 
-    def propose(self, n: int, seed: Any = 0) -> np.ndarray:
-        """Return parameters (n, d) worth simulating next: draws of a widened posterior, and a tenth of the prior."""
+    def propose(self, n: int, seed: Seed | np.random.SeedSequence = 0) -> NDArray[np.float64]:
+        """Return parameters worth simulating next: draws of a widened posterior, and a tenth of the prior.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, Generator or None or np.random.SeedSequence, optional
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray
+            The parameters (n, d).
+        """
         rng = as_generator(seed)
         count = as_count(n, "n")
-        from_prior = rng.random(count) < PRIOR_SHARE
+        from_prior = rng.random(count) < self.prior_share
         theta = self.prior.sample(count, rng)
         if not from_prior.all():
-            source = self._proposer or self._sampler
-            theta[~from_prior] = source(int((~from_prior).sum()), rng)
+            theta[~from_prior] = self._proposer(int((~from_prior).sum()), rng)
         return theta
 
-    def mean(self) -> np.ndarray:
+    def mean(self) -> NDArray[np.float64]:
         """Return the posterior mean (d,)."""
         return self.samples.mean(axis=0)
 
-    def cov(self) -> np.ndarray:
+    def cov(self) -> NDArray[np.float64]:
         """Return the posterior covariance (d, d)."""
         return np.atleast_2d(np.cov(self.samples, rowvar=False))
 
-    def std(self) -> np.ndarray:
+    def std(self) -> NDArray[np.float64]:
         """Return the posterior standard deviations (d,)."""
         return np.sqrt(np.diag(self.cov()))
 
-    def quantile(self, q: Any) -> np.ndarray:
+    def quantile(self, q: ArrayLike) -> NDArray[np.float64]:
         """Return quantiles of each parameter: (d,) for a number, (len(q), d) for a list."""
         levels = np.asarray(q, dtype=np.float64)
         if levels.size == 0 or not ((levels >= 0.0) & (levels <= 1.0)).all():
             raise ArgumentError("q", f"q is {q!r}; give numbers between 0 and 1, for example [0.025, 0.5, 0.975].")
         return np.quantile(self.samples, levels, axis=0)
 
-    def interval(self, level: float = 0.95) -> np.ndarray:
+    def interval(self, level: float = 0.95) -> NDArray[np.float64]:
         """Return the central interval of each parameter, (2, d): its low and its high ends."""
         if not 0.0 < as_number(level, "level") < 1.0:
             raise ArgumentError("level", f"level is {level!r}; give a number between 0 and 1, for example 0.95.")
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
-    def expectation(self, function: Callable[[np.ndarray], Any]) -> Any:
+    def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> NDArray[np.float64]:
         """Return E[f(θ) | observation] for a function of rows of parameters."""
         values = as_targets(function(self.samples), "function(samples)", len(self.samples), "samples")
-        return values.mean(axis=0)
+        return np.asarray(values.mean(axis=0))
 
-    def density(self, theta: Any) -> np.ndarray:
+    def density(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Return the posterior density at rows of parameters.
 
         It is likelihood times prior where both are known, else a kernel estimate from the draws.
@@ -152,13 +210,26 @@ class Posterior:
             return np.exp(self._log_joint(rows) - self._log_normalizer)
         return self._kernel_density(rows)
 
-    def marginal_density(self, parameter: str | int, grid: Any) -> np.ndarray:
-        """Return the density of one parameter on a grid of its values, estimated from the draws."""
+    def marginal_density(self, parameter: str | int, grid: ArrayLike) -> NDArray[np.float64]:
+        """Return the density of one parameter on a grid of its values, estimated from the draws.
+
+        Parameters
+        ----------
+        parameter : str or int
+            Its name or its number.
+        grid : array_like of shape (g,)
+            The values.
+
+        Returns
+        -------
+        ndarray
+            The densities (g,).
+        """
         column = self._column(parameter)
         values = np.asarray(grid, dtype=np.float64).ravel()
         return reflected_density(self.samples[:, column], values, self.prior.low[column], self.prior.high[column])
 
-    def map(self) -> np.ndarray:
+    def map(self) -> NDArray[np.float64]:
         """Return the most probable parameters (d,): the best of the draws, improved by a short local search."""
         from scipy.optimize import minimize
 
@@ -176,7 +247,17 @@ class Posterior:
         return self.prior.from_working(found.x)
 
     def predictive(self, simulator: Callable[..., Any], n: int = 100, **options: Any) -> Simulations:
-        """Return n simulations at draws of the posterior; `options` are those of `lfi.simulate`."""
+        """Simulate at draws of the posterior.
+
+        Parameters
+        ----------
+        simulator : callable
+            The simulator.
+        n : int, optional
+            How many simulations.
+        options : object
+            Options of `lfi.simulate`.
+        """
         from decond.lfi.simulation import simulate
 
         label = {"round": "predictive", **options}  # random numbers of their own, not those of the fit
@@ -199,11 +280,23 @@ class Posterior:
             return arviz.from_dict(posterior=draws)
         return arviz.from_dict({"posterior": draws})
 
-    def plot(self, truth: Any = None, ax: Any = None) -> "PairsDisplay":
-        """Draw marginals on the diagonal and pairs below it, `truth` as lines where it is known.
+    def plot(self, truth: ArrayLike | None = None, ax: "Axes | NDArray[np.object_] | None" = None) -> "PairsDisplay":
+        """Draw marginals on the diagonal and pairs below it.
 
-        `ax` is one of your axes, or an array (d, d) of them; without it a new figure is made. Returns the display.
+        Parameters
+        ----------
+        truth : array_like, optional
+            The true parameters, where they are known; drawn as lines.
+        ax : Axes or ndarray of shape (d, d), optional
+            One of your axes, or an array of them; without it a new figure is made.
 
+        Returns
+        -------
+        PairsDisplay
+            The display.
+
+        Examples
+        --------
         >>> from scipy import stats
         >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
         >>> posterior.plot(truth=[2.0]).ax_.get_xlabel()
@@ -240,14 +333,14 @@ class Posterior:
         sims = self.simulations
         words = "" if sims is None else f"from {len(sims)} simulations ({sims.n_failed} failed)"
         if self.effective is not None:
-            words += f"{', ' if words else ''}resting on {self.effective:.0f} of them"
+            words += f"{', ' if words else ''}effective sample size {self.effective:.0f}"
         frame = self.summary()
         curves = (curve(*marginal_density(column, range_of(column))) for column in self.samples.T)
         columns = zip(self.names, curves, frame.to_numpy(), strict=True)
         rows = [[name, shape, *values] for name, shape, values in columns]
         return card("Posterior", words, table(["parameter", "density", *frame.columns], rows), sentences(self.notes))
 
-    def _draw(self, n: int, seed: Any) -> np.ndarray:
+    def _draw(self, n: int, seed: Seed) -> np.ndarray:
         draws = self._sampler(n, as_generator(seed))
         return np.clip(draws, self.prior.low, self.prior.high)
 
@@ -306,8 +399,22 @@ def _images(theta: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.nda
     return images
 
 
-def reflected_density(draws: np.ndarray, grid: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return a kernel estimate on the grid that keeps its mass inside [low, high] by reflection at the ends."""
+def reflected_density(
+    draws: NDArray[np.float64], grid: NDArray[np.float64], low: float, high: float
+) -> NDArray[np.float64]:
+    """Return a kernel estimate of a density that keeps its mass inside a range by reflection at the ends.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n,)
+        Draws of one parameter.
+    grid : ndarray of shape (g,)
+        Where the density is wanted.
+    low : float
+        Least possible value.
+    high : float
+        Largest possible value.
+    """
     from scipy.stats import gaussian_kde
 
     if np.ptp(draws) == 0.0:

@@ -10,10 +10,10 @@ from scipy import optimize, stats
 
 from decond import lfi, problems
 from decond.lfi.exceptions import TimeLimitWarning
-from decond.lfi.neural import ratio as ratio_module
-from decond.lfi.neural.ratio import fit_ratio
+from decond.lfi.methods.lfvi import BoxedGaussian, fit_gaussian, lower_bound
+from decond.lfi.neural import networks
+from decond.lfi.neural.networks import fit_ratio
 from decond.lfi.neural.training import train
-from decond.lfi.neural.variational import BoxedGaussian, fit_gaussian, lower_bound
 
 NOISE = 0.5
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 1.0)})
@@ -254,7 +254,7 @@ def test_each_training_has_all_the_time(monkeypatch):
         given.append(seconds)
         return train(*args, seconds=seconds, **options)
 
-    monkeypatch.setattr(ratio_module, "train", recorded)
+    monkeypatch.setattr(networks, "train", recorded)
     quietly(lfi.LFVI(noisy, 200, batched=True, rounds=1, steps=1, time_limit=9.0), pilot(100), PRIOR, [0.5])
     assert given == [9.0, 9.0]
 

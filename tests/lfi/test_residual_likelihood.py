@@ -18,10 +18,14 @@ from decond.lfi.exceptions import (
     PosteriorWarning,
     TimeLimitWarning,
 )
-from decond.lfi.methods.residual import ResidualLikelihood
-from decond.lfi.methods.residual_atom import AtomLikelihood, atom_at
-from decond.lfi.methods.residual_columns import Columns
-from decond.lfi.methods.residual_likelihood import ShiftedLikelihood, closeness, likelihood_at
+from decond.lfi.methods.residual_likelihood import (
+    AtomLikelihood,
+    Columns,
+    ResidualLikelihood,
+    ShiftedLikelihood,
+    closeness,
+    likelihood_at,
+)
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.lfi.validity import EventProbability
@@ -162,8 +166,8 @@ def test_columns_find_the_scale_of_even_noise():
         [rng.poisson(mean), mean * rng.gamma(20.0, 0.05, 400), mean + rng.standard_normal(400), -mean]
     ).astype(float)
     columns = Columns.chosen(x, phi, np.ones(400))
-    assert columns.shape[1:].tolist() == [0.0, 1.0, 1.0]
-    assert columns.shape[0] == 0.5
+    assert columns.power[1:].tolist() == [0.0, 1.0, 1.0]
+    assert columns.power[0] == 0.5
     step = 1e-5
     slope = (columns.apply(x + step) - columns.apply(x)) / step
     assert columns.log_slopes(x) == pytest.approx(np.log(np.maximum(slope, 1e-12)), abs=1e-3)
@@ -340,11 +344,11 @@ def test_an_atom_needs_enough_simulations_and_all_columns():
     x = np.column_stack([np.zeros(1000), np.ones(1000), rng.standard_normal(1000)])
     x[:25, 2] = 0.0
     observed = np.array([[0.0, 5.0, 0.0]])  # a column that never changes does not count
-    assert atom_at(phi, x[:, :2], observed[:, :2]) is None
-    found = atom_at(phi, x, observed)
+    assert AtomLikelihood.at(phi, x[:, :2], observed[:, :2]) is None
+    found = AtomLikelihood.at(phi, x, observed)
     assert (found.effective, found.at_edge) == (25.0, False)
     x[6:25, 2] = 1.0
-    assert atom_at(phi, x, observed) is None
+    assert AtomLikelihood.at(phi, x, observed) is None
 
 
 def test_the_probability_of_an_event_is_calibrated_and_extrapolates():
