@@ -140,11 +140,11 @@ class Job:
             return self
         import pandas as pd
 
-        from decond.streaming import survey
+        from decond.streaming import summarize
         from decond.streaming.cluster import as_cluster_source
 
         table = self.data["X"]
-        sample = survey(table if client is None else as_cluster_source(table, client=client), 0, SHOWN).sample
+        sample = summarize(table if client is None else as_cluster_source(table, client=client), 0, SHOWN).sample
         return replace(self, x=pd.DataFrame(sample.x, columns=table.names), z_of_rows=sample.z[:, 0])
 
     @property

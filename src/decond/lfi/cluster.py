@@ -96,12 +96,12 @@ class Cluster:
 
     def _next(self) -> tuple[Any, Any]:
         """Return the next group that finishes, with its answer; raise if there are no workers any more."""
-        vigil = workers.Vigil(self._client)
+        watch = workers.WorkerWatch(self._client)
         while True:
             try:
                 return next(self._arriving)
             except TimeoutError:
-                if vigil.abandoned():
+                if watch.abandoned():
                     raise WorkerError(_DESERTED.format(workers.PATIENCE)) from None
                 self._arriving = self._tracked()
 
