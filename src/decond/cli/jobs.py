@@ -465,13 +465,11 @@ def _sparse_on_disk(request: Request) -> Job:
 
 def _called_as_on_disk(request: Request) -> Request:
     """Return it with the columns of Parquet files as these call them, whose accents may be signs of their own."""
-    import pyarrow
-    from pyarrow import parquet
+    from decond.streaming.parquet import import_pyarrow, parquet_files
 
-    from decond.streaming.parquet import parquet_files
-
+    pyarrow = import_pyarrow()
     names: dict[str, str] = {}
     with contextlib.suppress(pyarrow.ArrowException, OSError, ValueError):  # what cannot be read is refused later
-        names = {as_name(name): name for name in parquet.read_schema(parquet_files(request.tables)[0]).names}
+        names = {as_name(name): name for name in pyarrow.parquet.read_schema(parquet_files(request.tables)[0]).names}
     x = [names.get(as_name(name), name) for name in request.x]
     return replace(request, x=x, z=names.get(as_name(request.z), request.z))

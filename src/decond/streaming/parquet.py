@@ -23,7 +23,7 @@ from decond.streaming.sources import CHUNKS, Arrays, ChunkSettings, Partition, P
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ChangedFileError", "DamagedFileError", "ParquetError", "ParquetTable", "parquet_files"]
+__all__ = ["ChangedFileError", "DamagedFileError", "ParquetError", "ParquetTable", "import_pyarrow", "parquet_files"]
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -120,7 +120,7 @@ class ParquetTable(PartitionedSource):
         self.flat, self.chunks = isinstance(z, str), chunks
         columns = _Columns(self.names, self.target_names, self.flat)
         _check_names(columns)
-        _arrow()
+        import_pyarrow()
         self.files = parquet_files(paths)
         self._partitions = [
             one for path in self.files for one in _partitions_of(path, columns, read, chunks.partition_rows)
@@ -149,8 +149,8 @@ def parquet_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     return sorted({path.absolute() for one in given for path in _files_at(one)})
 
 
-def _arrow() -> Any:
-    """Return pyarrow, with its part for Parquet."""
+def import_pyarrow() -> Any:
+    """Return pyarrow with its module for Parquet, an optional extra; raise if it is not installed."""
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -211,7 +211,7 @@ class _RowGroups:
                 "nothing writes to it.",
                 path=self.path,
             )
-        arrow, settings = _arrow(), self.settings
+        arrow, settings = import_pyarrow(), self.settings
         rows = max(min(settings.rows, settings.numbers // len(self.columns.all)), 1)
         options = {"pre_buffer": False, "buffer_size": settings.buffer, "page_checksum_verification": True}
         try:
@@ -253,7 +253,7 @@ def _check_names(columns: _Columns) -> None:
 
 def _partitions_of(path: Path, columns: _Columns, settings: ReadSettings, least: int) -> Iterator[_RowGroups]:
     """Yield the row groups of one file, as many together as have `least` rows; its columns are checked first."""
-    arrow, fingerprint = _arrow(), _fingerprint(path)
+    arrow, fingerprint = import_pyarrow(), _fingerprint(path)
     try:
         metadata = arrow.parquet.read_metadata(path)
         schema = metadata.schema.to_arrow_schema()
@@ -293,7 +293,7 @@ def _check_schema(schema: "pa.Schema", columns: Sequence[str], path: Path) -> No
 
 
 def _is_number(kind: "pa.DataType") -> bool:
-    types = _arrow().types
+    types = import_pyarrow().types
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
@@ -302,8 +302,8 @@ def _numbers(cells: "pa.Array", column: str, path: Path, start: int) -> NDArray[
     if cells.null_count:
         row = int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0])
         raise _not_a_number("an empty cell", column, path, start + row)
-    if _arrow().types.is_decimal(cells.type):
-        cells = cells.cast(_arrow().float64())
+    if import_pyarrow().types.is_decimal(cells.type):
+        cells = cells.cast(import_pyarrow().float64())
     values = cells.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     finite = np.isfinite(values)
     if not finite.all():

@@ -235,11 +235,11 @@ def _without_end_sign(cells: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
-    import pyarrow
-    from pyarrow import parquet
+    from decond.streaming.parquet import import_pyarrow
 
+    pyarrow = import_pyarrow()
     try:
-        table = parquet.ParquetFile(path).read()
+        table = pyarrow.parquet.ParquetFile(path).read()
     except (pyarrow.ArrowException, OSError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None
     table = table.rename_columns([as_name(name) for name in table.column_names])
