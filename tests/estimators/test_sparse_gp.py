@@ -22,7 +22,8 @@ from decond.errors import ArgumentTypeError
 from decond.estimators.sparse import SparseGP
 from decond.gp import FunctionPrior, NoSignalWarning, TaskTransformed, condition
 from decond.parameters import leaves, same
-from decond.streaming import SparseModel, Table, starting_points
+from decond.streaming import SparseModel, Table
+from decond.streaming.sparse_search import starting_points
 
 QUERY = np.array([[0.5, -1.0], [1.5, 0.0], [2.0, 1.0]])
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from decond import kernels
 from decond.gp import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
 from decond.linalg import JitterWarning
-from decond.streaming import SparseModel, Table, evidence, head
+from decond.streaming import SparseModel, Table
+from decond.streaming.sparse_gp import SETTINGS, WhiteningSettings, evidence_and_gradient
 
 EPS = np.finfo(float).eps
 
@@ -65,14 +66,14 @@ def test_error_is_what_conditioning_allows(sizes, seed, sigma, lengthscale, repe
     np.testing.assert_allclose(found, slopes, rtol=0.0, atol=bound * scale)
 
 
-def compared(n, m, lengthscale, noise, mild=head.MILD):
+def compared(n, m, lengthscale, noise, settings=SETTINGS):
     """Errors of value, gradient and mean, relative to the in-memory model with its QR of all rows."""
     rng = np.random.default_rng(0)
     x, u = rng.standard_normal((m, 2)), rng.standard_normal((n, 2))
     z = np.sin(3 * x[:, 0]) + 0.1 * rng.standard_normal(m)
     kernel = kernels.RBF(lengthscale)
     model, table = SparseModel(kernel, u, noise=noise), Table(x, z)
-    value, gradient = evidence.log_evidence_and_gradient(kernel, u, model.ridges, table, mild)
+    value, gradient = evidence_and_gradient(model, table, settings)
     prior = FunctionPrior(kernel)
     observation = TaskTransformed(u, u, x, kernel, noise=noise, mediator="map")
     expected, slopes = log_evidence_and_gradient(prior, observation, z)
@@ -81,7 +82,7 @@ def compared(n, m, lengthscale, noise, mild=head.MILD):
     mean = condition(prior, observation, z).mean(x[:50])
     errors = (
         abs(value - expected) / scale,
-        abs(gradient.kernel["lengthscale"] - slope) * lengthscale / scale,
+        abs(gradient["kernel.lengthscale"] - slope) * lengthscale / scale,
         np.abs(model.condition(model.statistics(table)).mean(x[:50]) - mean).max() / np.abs(mean).max(),
     )
     return np.array(errors)
@@ -95,7 +96,7 @@ def test_many_rows_lose_few_digits_although_their_products_are_summed(noise, all
 
 def test_small_noise_takes_the_precise_way():
     precise = compared(40, 300, 1.0, 1e-3)[1]
-    direct = compared(40, 300, 1.0, 1e-3, mild=np.inf)[1]
+    direct = compared(40, 300, 1.0, 1e-3, WhiteningSettings(mild_condition=np.inf))[1]
     assert precise < 1e-6
     assert precise < direct
 

@@ -8,7 +8,6 @@ from expected import warned
 from decond import features, kernels
 from decond.linalg import JitterWarning
 from decond.streaming import FeatureModel, Table, Tables
-from decond.streaming.feature_sums import transform_of
 
 EPS = np.finfo(float).eps
 GAMMA2, BETA2 = 0.7, 1.9
@@ -32,7 +31,7 @@ def maps_of(kind, x, y):
 
 def exact(model, x, y, y_task, z, query):
     """Log evidence and posterior mean in 40 digits, from features in float64."""
-    phi, psi = transform_of(model.features_x), transform_of(model.features_y)
+    phi, psi = model.features_x, model.features_y
     with mp.workdps(40):
         Phi, Psi, Psi_task = (mp.matrix(part.T.tolist()) for part in (phi(x), psi(y), psi(y_task)))
         noise, targets = mp.mpf(model.noise) ** 2, mp.matrix(z.tolist())
@@ -59,7 +58,7 @@ def test_errors_are_what_the_condition_of_the_pairs_allows(kind, mediator, noise
     *rows, query = data()
     x, y, y_task, z = rows
     model = FeatureModel(*maps_of(kind, x, y), noise=noise, variance_x=GAMMA2, variance_y=BETA2, mediator=mediator)
-    sums = model._sums(Tables(Table(x, y), Table(y_task, z)))
+    sums = model.statistics(Tables(Table(x, y), Table(y_task, z)))
     value, mean = exact(model, *rows, query)
     bound = 50.0 * rounding(model, y)
     posterior = model.condition(sums, columns=2)
@@ -70,7 +69,7 @@ def test_errors_are_what_the_condition_of_the_pairs_allows(kind, mediator, noise
 def test_a_noise_too_small_for_sums_is_warned_of():
     x, y, y_task, z, _ = data()
     quiet = FeatureModel(*maps_of("fourier", x, y), noise=1e-3, variance_y=BETA2)
-    sums = quiet._sums(Tables(Table(x, y), Table(y_task, z)))
+    sums = quiet.statistics(Tables(Table(x, y), Table(y_task, z)))
     quiet.condition(sums, columns=2)
     with warned(JitterWarning, matrix="the sums over the pairs", jitter=0.0):
         quiet.replace(noise=1e-5).condition(sums, columns=2)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from decond import SparseGP, load, save
 from decond.errors import ArgumentTypeError
-from decond.streaming import Batches, Chunking, ParquetTable, Table, sources, survey
+from decond.streaming import Batches, ChunkSettings, ParquetTable, Table, summarize
 
 
 def problem(rows=900, columns=2, targets=None):
@@ -36,8 +36,8 @@ def assert_same(one, other, rtol=1e-8):
     np.testing.assert_allclose(answers(one), answers(other), rtol=rtol)
 
 
-LOW = Chunking(height=64)
-"""With pieces of 64 rows, a table of 900 rows is a large one."""
+LOW = ChunkSettings(rows=64)
+"""With chunks of 64 rows, a table of 900 rows is a large one."""
 
 
 def cut(x, z, *at):
@@ -50,7 +50,7 @@ def files(tmp_path):
         frame = pd.DataFrame(x, columns=["a", "b"]).assign(z=z)
         for i, (start, stop) in enumerate(itertools.pairwise((0, 130, 131, 700, len(x)))):
             frame[start:stop].to_parquet(tmp_path / f"{i}.parquet", row_group_size=100)
-        return ParquetTable(tmp_path, x=["a", "b"], z="z", chunking=LOW)
+        return ParquetTable(tmp_path, x=["a", "b"], z="z", chunks=LOW)
 
     return write
 
@@ -58,30 +58,30 @@ def files(tmp_path):
 def test_a_learned_model_is_the_same_from_memory_from_blocks_and_from_files(files):
     x, z = problem()
     model = SparseGP(n_inducing=8, max_iterations=15, full_iterations=3, sample_size=150)
-    in_memory = SparseGP(**model.get_params()).fit(Table(x, z, chunking=LOW))
+    in_memory = SparseGP(**model.get_params()).fit(Table(x, z, chunks=LOW))
     assert len(in_memory.fit_result_.starts) == 2  # a sample, then all rows
-    in_blocks = SparseGP(**model.get_params()).fit(Batches(cut(x, z, 1, 100, 640), chunking=LOW))
-    np.testing.assert_array_equal(answers(in_memory), answers(in_blocks))
+    in_blocks = SparseGP(**model.get_params()).fit(Batches(cut(x, z, 1, 100, 640), chunks=LOW))
+    assert_same(in_memory, in_blocks)
     from_files = SparseGP(**model.get_params()).fit(files(x, z))
-    np.testing.assert_array_equal(answers(in_memory), answers(from_files))
+    assert_same(in_memory, from_files)
     assert from_files.feature_names_in_.tolist() == ["a", "b"]
 
 
 def test_a_table_read_in_any_order_and_in_parts_gives_the_same_answer():
     x, z = problem(200)
     points = QUERY[:9]
-    whole = SparseGP(inducing=points).partial_fit(Table(x, z, chunking=LOW))
+    whole = SparseGP(inducing=points).partial_fit(Table(x, z, chunks=LOW))
     blocks = cut(x, z, 3, 90)
     for order in itertools.permutations(blocks):
         parts = SparseGP(inducing=points)
         for rows, targets in order:
-            parts.partial_fit(Table(rows, targets, chunking=LOW))
+            parts.partial_fit(Table(rows, targets, chunks=LOW))
         assert_same(parts, whole)
 
 
 def test_new_rows_after_a_fit_are_as_good_as_all_of_them_at_once(files):
     x, z = problem()
-    learned = SparseGP(n_inducing=8, max_iterations=10).fit(Table(x[:300], z[:300], chunking=LOW))
+    learned = SparseGP(n_inducing=8, max_iterations=10).fit(Table(x[:300], z[:300], chunks=LOW))
     known = {"kernel": learned.kernel_, "inducing": learned.inducing_, "noise": learned.noise_}
     again = SparseGP(**known, optimize=False).fit(x, z)
     learned.partial_fit(x[300:500], z[300:500])
@@ -147,10 +147,10 @@ def test_models_that_read_differently_are_not_merged():
         one.merge(1.0)
 
 
-def test_a_survey_is_the_same_however_a_table_is_cut():
+def test_a_sample_is_the_same_however_a_table_is_cut():
     x, z = problem()
-    whole = survey(Table(x, z), seed=1, size=150)
-    cut_up = survey(Batches(cut(x, z, 7, 400, 401), chunking=LOW), seed=1, size=150)
+    whole = summarize(Table(x, z), seed=1, sample_size=150)
+    cut_up = summarize(Batches(cut(x, z, 7, 400, 401), chunks=LOW), seed=1, sample_size=150)
     np.testing.assert_array_equal(whole.sample.x, cut_up.sample.x)
     np.testing.assert_array_equal(whole.sample.z, cut_up.sample.z)
     assert len(whole.sample) == 150
@@ -158,7 +158,7 @@ def test_a_survey_is_the_same_however_a_table_is_cut():
     np.testing.assert_allclose(whole.mean, z.mean(), rtol=1e-14)
     np.testing.assert_allclose(whole.squares, np.sum((z - z.mean()) ** 2), rtol=1e-12)
     assert len(np.unique(whole.sample.x, axis=0)) == 150
-    other = survey(Table(x, z), seed=2, size=150)
+    other = summarize(Table(x, z), seed=2, sample_size=150)
     assert not np.array_equal(whole.sample.x, other.sample.x)
 
 
@@ -191,42 +191,3 @@ def test_bad_values_in_a_block_are_named():
         SparseGP(n_inducing=3).fit(Batches(cut(x, z, 5)))
     with refused("blocks"):  # there are none
         SparseGP(n_inducing=3).fit(Batches([]))
-
-
-class Written(str):
-    """Sums as they would be written down: what is added to what."""
-
-    def __add__(self, other):
-        return Written(f"({self} + {other})")
-
-
-@pytest.mark.parametrize("rows", [1, 64, 100, 1024, 1025, 9000])
-def test_shares_are_added_alike_by_one_process_and_by_many(tmp_path, rows):
-    low = Chunking(height=16, smallest=2, largest=8)
-    x, z = np.arange(float(rows))[:, None], np.zeros(rows)
-    pd.DataFrame({"x": x[:, 0], "z": z}).to_parquet(tmp_path / "table.parquet", row_group_size=77)
-    tables = [
-        Table(x, z, chunking=low),
-        Batches(cut(x, z, rows // 3, rows // 3 + 1), chunking=low),
-        ParquetTable(tmp_path, x="x", z="z", chunking=low),
-    ]
-
-    def work(piece):
-        assert piece.start % 16 == 0
-        np.testing.assert_array_equal(piece.rows[:, 0], np.arange(piece.start, piece.start + len(piece.rows)))
-        return Written(piece.start)
-
-    expected = tables[0].total(work)
-    height = low.share_rows(rows)
-    assert rows / height <= 64 or height == 8 * 16
-    for table in tables:
-        assert table.total(work) == expected
-        shares = table.shares()
-        assert {share.count for share in shares[:-1]} <= {height}
-        starts = np.cumsum([0, *(share.count for share in shares)])
-        sums = [
-            sources.part_total(work, share, first, rows, low) for share, first in zip(shares, starts, strict=False)
-        ]
-        while len(sums) > 1:
-            sums = [sources.added(sums[i : i + sources.FAN_IN]) for i in range(0, len(sums), sources.FAN_IN)]
-        assert sums == [expected]

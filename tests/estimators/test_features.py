@@ -17,7 +17,7 @@ from decond.features import Identity, Nystrom, Polynomial, RandomFourier
 from decond.gp import BoundWarning
 from decond.kernels import RBF, Linear, Matern32
 from decond.problems import LatentFunctionProblem, latent_function
-from decond.streaming import Batches, Chunking, FeatureModel, ParquetTable, Source, Table, Tables
+from decond.streaming import Batches, ChunkSettings, FeatureModel, ParquetTable, Source, Table, Tables
 
 QUERY = np.linspace(-4.0, 4.0, 9)[:, None]
 MAPS = (RandomFourier(RBF(1.0), 40), RandomFourier(RBF(0.5), 40, seed=1))
@@ -80,8 +80,8 @@ def test_gradients_do_not_depend_on_the_blocks():
     x, y, y_task, z = two_columns()
     model = FeatureModel(Nystrom(Matern32([1.0, 2.0]), x[:8]), RandomFourier(RBF(0.5), 5))
     value, gradient = model.log_evidence_and_gradient(Tables(Table(x, y), Table(y_task, z)))
-    low = Chunking(height=16)
-    again, cut = model.log_evidence_and_gradient(Tables(Table(x, y, chunking=low), Table(y_task, z, chunking=low)))
+    low = ChunkSettings(rows=16)
+    again, cut = model.log_evidence_and_gradient(Tables(Table(x, y, chunks=low), Table(y_task, z, chunks=low)))
     assert again == pytest.approx(value, rel=1e-12)
     for path, slope in gradient.items():
         np.testing.assert_allclose(cut[path], slope, rtol=1e-8, atol=1e-9)
@@ -216,7 +216,7 @@ def test_noise_and_variances_are_where_the_evidence_is_largest(toy, whole):
         "variance_x": z.var() / (MAPS[0](x) ** 2).sum(axis=1).mean(),
         "variance_y": z.var() / (MAPS[1](y) ** 2).sum(axis=1).mean(),
     }
-    model, sums = whole.posterior_.model, whole.posterior_.sums
+    model, sums = whole.posterior_.model, whole.posterior_.statistics
 
     def objective(**changes):
         values = {**model.values(), **changes}
