@@ -27,7 +27,7 @@ from decond.cli.wide_tables import Column, fitting_tables
 
 if TYPE_CHECKING:
     from decond.cli.problem_file import Task
-    from decond.comparison import Comparison
+    from decond.comparison_table import Comparison
 
 __all__ = ["command", "comparison_tables"]
 

@@ -106,7 +106,7 @@ class Task:
     def run(self) -> Any:
         """Compare."""
         if self.tables:
-            from decond.estimators.comparison import compare as compare_models
+            from decond.estimators.model_comparison import compare as compare_models
 
             return compare_models(**self.arguments)
         from decond.lfi import compare
@@ -116,7 +116,7 @@ class Task:
     def _check_methods(self) -> None:
         """Raise if a method has a name that nobody knows."""
         if self.tables:
-            from decond.estimators.comparison import chosen_models
+            from decond.estimators.model_comparison import chosen_models
 
             chosen_models(self.arguments.get("models", "all"))
         else:

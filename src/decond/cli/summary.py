@@ -120,7 +120,7 @@ def _capital(sentence: str) -> str:
 
 def _with_options(message: str, sparse: bool) -> str:
     """Return what a search says of its end, with the options of the command in place of arguments."""
-    from decond.gp.fit import MORE
+    from decond.gp.search import MORE
 
     options = "more --restarts, or more --max-iterations" if sparse else "more --restarts"
     return message.replace(MORE, options)

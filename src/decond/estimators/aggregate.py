@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.base import clone
 
 from decond.checks import as_targets
+from decond.conditional import unlisted_rows
 from decond.errors import ArgumentError
-from decond.estimators.base import PosteriorRegressor, fitted_quietly
 from decond.estimators.defaults import KernelChoice
-from decond.estimators.sampled_groups import unlisted_rows
+from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.gp import Aggregated, Transformed
 
 __all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]

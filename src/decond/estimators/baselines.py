@@ -10,13 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_targets
+from decond.conditional import MediatorSmoother
+from decond.conditional.mediator import label_columns, linked_mediators, shared_groups
 from decond.errors import ArgumentTypeError
-from decond.estimators.base import IndirectRegressor
-from decond.estimators.defaults import label_columns
 from decond.estimators.direct import DirectGP
-from decond.estimators.groups import shared_groups
-from decond.estimators.linked import linked_mediators
-from decond.estimators.mediation import Mediation
+from decond.estimators.regressor import IndirectRegressor
 
 __all__ = ["CascadeGP", "EcologicalGP", "ImputeGP"]
 
@@ -145,5 +143,5 @@ class EcologicalGP(_Baseline):
         self.outcome_ = self._regressor().fit(centers, means)
 
     def _fit_numbers(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray) -> None:
-        _, expected = Mediation(y, y_task, self.seed).expectation(x)
+        _, expected = MediatorSmoother(x, y, y_task, self.seed).means()
         self.outcome_ = self._regressor().fit(expected, z)

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from decond.estimators.defaults import label_columns, numeric_columns
-from decond.estimators.groups import shared_groups
+from decond.conditional.mediator import label_columns, numeric_columns, shared_groups
 from decond.features import RandomFourier
 from decond.kernels import RBF, median_heuristic
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from decond.estimators.base import PosteriorRegressor
+from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import Direct
 
 __all__ = ["DirectGP"]

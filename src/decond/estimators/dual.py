@@ -6,11 +6,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
+from decond.conditional.mediator import linked_mediators
 from decond.errors import DataWarning
-from decond.estimators.base import IndirectRegressor
 from decond.estimators.coded import CodedMediator, coded, fourier
 from decond.estimators.feature_rows import feature_rows
-from decond.estimators.linked import linked_mediators
+from decond.estimators.regressor import IndirectRegressor
 from decond.estimators.saddle import Saddle, descend
 from decond.estimators.saddle_choice import RIDGES, choose, dual_ridge, pair_weights
 from decond.messages import warn

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond.errors import ArgumentError
-from decond.estimators.defaults import AMPLITUDE_SPREAD, NOISE_START, NOISES, VARIANCES, smooth_kernel
+from decond.estimators.defaults import SearchRanges, smooth_kernel
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
 from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.kernels import Scaled
@@ -77,12 +77,12 @@ class Start(NamedTuple):
 
     def variables(self, sides: tuple[Side, ...] = ()) -> list[Variable]:
         """Return what is learned: noise and variances, and the parameters of the features of these sides."""
-        low, high = NOISES[0] * self.spread, NOISES[1] * self.spread
+        low, high = SearchRanges.noises[0] * self.spread, SearchRanges.noises[1] * self.spread
         bounds: dict[str, Any] = {"noise": (min(low, self.model.noise), max(high, self.model.noise))}
         hyperpriors: dict[str, LogNormal] = {}
         for path, value in (("variance_x", self.variance_x), ("variance_y", self.variance_y)):
-            bounds[path] = (VARIANCES[0] * value, VARIANCES[1] * value)
-            hyperpriors[path] = LogNormal(value, AMPLITUDE_SPREAD)
+            bounds[path] = (SearchRanges.variances[0] * value, SearchRanges.variances[1] * value)
+            hyperpriors[path] = LogNormal(value, SearchRanges.amplitude_spread)
         free = list(AMPLITUDES)
         for side, prefix in zip(sides, ("features_x.", "features_y."), strict=False):
             if side.free:
@@ -220,7 +220,7 @@ class FeatureLearner(NamedTuple):
             value if self.optimize or side.variance is None else side.variance
             for side, value in zip(sides, expected, strict=True)
         )
-        noise = NOISE_START * spread if self.noise is None else float(self.noise)
+        noise = SearchRanges.noise_start * spread if self.noise is None else float(self.noise)
         model = FeatureModel(sides[0].features, sides[1].features, noise, first, second, self.mediator)
         return Start(model, spread, *expected)
 

@@ -7,10 +7,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.estimators.base import MEANS, AnsweringRegressor
 from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
-from decond.estimators.linked import linked_mediators, mediator_of_numbers
+from decond.estimators.regressor import ProbabilisticRegressor
 from decond.gp import FitResult
 from decond.streaming import FeaturePosterior, FeatureReading, Source, Table, Tables, deviation
 from decond.streaming.cluster import as_cluster_source
@@ -24,7 +24,7 @@ DEVIATIONS = (1e-60, 1e60)
 LENGTHSCALES = ("subsample", "passes", "given")
 
 
-class TaskTransformedFeatures(AnsweringRegressor):
+class TaskTransformedFeatures(ProbabilisticRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
 
     The model is the paper's task-transformed Bayesian linear model (Theorem 5.3, part 1) in features of two kernels.
@@ -200,7 +200,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
 
     def _check_settings(self) -> None:
         check_choice(self.features, "features", FEATURES)
-        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.mediator, "mediator", ("full", "map"))
         check_choice(self.lengthscales, "lengthscales", LENGTHSCALES)
         as_count(self.n_features, "n_features")

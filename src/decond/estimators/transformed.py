@@ -6,8 +6,8 @@ import numpy as np
 
 from decond.checks import as_targets
 from decond.errors import ArgumentError
-from decond.estimators.base import PosteriorRegressor
 from decond.estimators.defaults import smooth_kernel
+from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import Transformed
 
 __all__ = ["TransformedGP"]

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from decond.gp.fit import FitResult, Objective
-from decond.gp.variables import Variable
+from decond.gp.search import FitResult, Objective, Variable
 from decond.linalg import NotPositiveDefiniteError
 
 __all__ = ["HyperparameterSample", "LaplaceSettings", "sample_hyperparameters"]

@@ -13,8 +13,8 @@ import numpy as np
 from decond.gp.conditioning import condition
 from decond.gp.laplace import HyperparameterSample
 from decond.gp.latent_input import LeftOut
-from decond.gp.mixture import MixturePosterior
-from decond.gp.variables import Model
+from decond.gp.posteriors import MixturePosterior
+from decond.gp.search import Model
 
 __all__ = ["Candidate", "ModelAverage", "stacking_weights"]
 

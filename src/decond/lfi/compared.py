@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from decond.checks import as_count
-from decond.comparison import chosen_by_label
+from decond.comparison_table import chosen_by_label
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.inference import METHODS, method_named
 from decond.lfi.methods.base import FEW, Method

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from decond.checks import as_count
-from decond.comparison import Comparison, averaged, checked_seeds, said
+from decond.comparison_table import Comparison, averaged, checked_seeds, said
 from decond.lfi.compared import (
     Given,
     built,

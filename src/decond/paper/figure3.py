@@ -7,7 +7,7 @@ import numpy as np
 
 from decond import kernels
 from decond.gp import FunctionPrior, Model, TaskTransformed, condition, maximize_evidence, select
-from decond.gp.baselines import cascade, impute
+from decond.gp.conditioning import cascade, impute
 from decond.paper.output import write_figure
 from decond.plotting.style import plot_band, plot_line, plot_points
 from decond.problems import LatentFunctionProblem, latent_function

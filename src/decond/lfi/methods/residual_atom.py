@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from decond.conditional.mean import GAIN
+from decond.conditional import ResidualSettings
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.residual_likelihood import ShiftedLikelihood
 from decond.lfi.validity import EventProbability
@@ -40,7 +40,7 @@ class AtomLikelihood:
         return self._event.log_probability(phi)
 
     def tells_more_than(self, density: ShiftedLikelihood) -> bool:
-        """Return whether it predicts which simulations equal the observation better, by GAIN, than a density does.
+        """Return whether it predicts which simulations equal the observation better than a density does.
 
         The density becomes a probability by the best constant factor, which is the distance between values.
         """
@@ -53,7 +53,7 @@ class AtomLikelihood:
             return -float(np.mean(np.where(self._equal, log_probability, log_other)))
 
         found = minimize_scalar(lost, bounds=(start - 5.0, start + 5.0), method="bounded")
-        return len(self._phi) * (self._event.score + found.fun) > GAIN
+        return len(self._phi) * (self._event.score + found.fun) > ResidualSettings.gain
 
 
 def atom_at(phi: np.ndarray, x: np.ndarray, observed: np.ndarray) -> AtomLikelihood | None:

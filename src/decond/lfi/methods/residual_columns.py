@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from decond.conditional.mean import GAIN
-from decond.conditional.ridge import KernelFits
+from decond.conditional import KernelFits, ResidualSettings
 from decond.lfi.summaries import Standardizer
 
 __all__ = ["Columns"]
@@ -43,14 +42,14 @@ class Columns:
             return plain
         share = weights / weights.sum()
         effective = 1.0 / np.sum(share**2)
-        fits = KernelFits(phi, weights, (0.5, 1.0, 2.0))
+        fits = KernelFits(phi, weights, ResidualSettings(lengthscales=(0.5, 1.0, 2.0)))
         powers, scores = (1.0, 0.5, 0.0), []
         for power in powers:
             columns = cls(x, np.where(plain.eligible, power, 1.0))
             loss = fits.fit(columns.apply(x)).loss
             scores.append(effective * (share @ columns.log_slopes(x) - 0.5 * np.log(loss + 1e-300)))
         table = np.array(scores)
-        best = np.where(table.max(axis=0) > table[0] + GAIN, table.argmax(axis=0), 0)
+        best = np.where(table.max(axis=0) > table[0] + ResidualSettings.gain, table.argmax(axis=0), 0)
         return cls(x, np.array(powers)[best])
 
     def apply(self, x: np.ndarray) -> np.ndarray:

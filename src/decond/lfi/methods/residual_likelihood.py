@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from decond.conditional.ridge import KernelFits
-from decond.conditional.shifted import EXACT, ShiftedResiduals
+from decond.conditional import KernelFits, ResidualSettings, ShiftedResiduals
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import DeterministicSimulatorWarning, DiscreteSummaryWarning, PosteriorWarning
 from decond.lfi.methods.residual_columns import Columns
@@ -148,7 +147,7 @@ class ShiftedLikelihood:
 
     Attributes:
         effective: The effective number of simulations behind it.
-        exact: For each column, whether it is an exact function of the parameters. Noise of EXACT is put in place of
+        exact: For each column, whether it is an exact function of the parameters. Noise is put in place of
             none, so that the posterior can be sampled.
         notes: What the user should know.
         log_slope: Added to the log density, so that it is one of the data in their own units.
@@ -213,8 +212,8 @@ def _exact_notes(exact: np.ndarray) -> list[PosteriorWarning]:
     which = "the data are" if exact.all() else f"{exact.sum()} of {len(exact)} summaries in use are"
     text = (
         f"the simulator looks deterministic: {which} an exact function of the parameters, as far as regression can "
-        f"tell. The posterior is narrower than can be sampled; noise of {EXACT:g} of the data's spread was put in. "
-        "Use a solver of equations, or add the noise of the measurement to the simulator."
+        f"tell. The posterior is narrower than can be sampled; noise of {ResidualSettings.exact:g} of the data's "
+        "spread was put in. Use a solver of equations, or add the noise of the measurement to the simulator."
     )
     return [DeterministicSimulatorWarning(text, int(exact.sum()), len(exact))]
 
@@ -230,7 +229,7 @@ def closeness(phi: np.ndarray, x: np.ndarray, observed: np.ndarray, rng: np.rand
     rows = np.arange(n) if n <= PILOT_ROWS else np.sort(rng.choice(n, PILOT_ROWS, replace=False))
     weights = np.ones(n)
     for _ in range(PASSES):
-        fit = KernelFits(phi[rows], weights[rows], (0.25, 0.5, 1.0, 2.0)).fit(x[rows])
+        fit = KernelFits(phi[rows], weights[rows], ResidualSettings(lengthscales=(0.25, 0.5, 1.0, 2.0))).fit(x[rows])
         predicted = fit.predict(phi)
         predicted[rows] = x[rows] - fit.residual
         weights = _near(predicted - observed, fit.residual, weights[rows])

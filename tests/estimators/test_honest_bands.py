@@ -7,12 +7,12 @@ import pytest
 from expected import refused, says_little
 
 from decond import kernels
+from decond.conditional import MediatorSmoother, SmootherGrid
+from decond.conditional.smoother import SmootherSettings
 from decond.estimators import TaskTransformedGP
-from decond.estimators.mediation import RIDGES, SMOOTHNESSES, Mediation, descriptions
 from decond.features import Identity, Polynomial
 from decond.gp import (
     Aggregated,
-    ConditionalGrid,
     Direct,
     FunctionPrior,
     MixturePosterior,
@@ -20,8 +20,7 @@ from decond.gp import (
     WeightPrior,
     condition,
 )
-from decond.gp import mixture as mixture_module
-from decond.gp.conditional import leave_one_out_losses
+from decond.gp.posteriors import ChunkSettings
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((11, 2))
@@ -105,7 +104,7 @@ def test_a_sample_mean_has_the_variance_that_simulation_shows(listed):
         errors.append(f[rows].mean() - f.mean())
         seen = Aggregated(population[rows], np.zeros(listed), group_sizes=20).linearize()
         averaged = gram[np.ix_(rows, rows)].mean()
-        expected.append(seen.sampling.variances(np.ones(listed), np.array([averaged]))[0])
+        expected.append(seen.sampling._variances(np.ones(listed), np.array([averaged]))[0])
     assert np.mean(np.square(errors)) == pytest.approx(np.mean(expected), rel=0.25)  # 3 standard errors
 
 
@@ -145,18 +144,18 @@ def pairs(n=14, seed=1):
 def test_leave_one_out_loss_is_that_of_leaving_pairs_out():
     x, y = pairs()
     y[5] = y[2]  # a repeated y makes L singular
-    gram_x, ridges = oracle_kernels.matern32(x, x, 0.7), np.array([1e-3, 0.1, 3.0])
+    gram_x = oracle_kernels.matern32(x, x, 0.7)
     for lengthscale in (0.1, 0.8, 5.0):
         gram_y = oracle_kernels.rbf(y, y, lengthscale)
-        losses = leave_one_out_losses(gram_x, np.linalg.eigh(gram_y), ridges)
-        expected = [oracles.leave_one_pair_out_loss(gram_x, gram_y, ridge) for ridge in ridges]
-        np.testing.assert_allclose(losses, expected, rtol=1e-7)
+        for ridge in (1e-3, 0.1, 3.0):
+            found = SmootherGrid([kernels.RBF(lengthscale)], y, [ridge]).choose(gram_x).loss
+            assert found == pytest.approx(oracles.leave_one_pair_out_loss(gram_x, gram_y, ridge), rel=1e-7)
 
 
 def test_the_grid_chooses_what_leaving_pairs_out_chooses():
     x, y = pairs()
     lengthscales, ridges = (0.05, 0.4, 1.0, 4.0), np.array([0.01, 0.1, 1.0])
-    grid = ConditionalGrid([kernels.RBF(value) for value in lengthscales], y, ridges)
+    grid = SmootherGrid([kernels.RBF(value) for value in lengthscales], y, ridges)
     chosen = set()
     for width in (0.1, 0.7, 10.0):
         gram_x = oracle_kernels.rbf(x, x, width)
@@ -180,8 +179,8 @@ def best_smoothness(gram_x, u):
         (factor * u.std(), ridge): oracles.leave_one_pair_out_loss(
             gram_x, oracle_kernels.matern32(u, u, factor * u.std()), ridge
         )
-        for factor in SMOOTHNESSES
-        for ridge in RIDGES
+        for factor in SmootherSettings().smoothness
+        for ridge in SmootherSettings().ridges
     }
     return min(losses, key=losses.get)
 
@@ -196,14 +195,15 @@ def test_both_descriptions_of_the_mediator():
     smooth = oracle_kernels.matern32(y, np.vstack([y, y_task]), lengthscale)
     weights = np.linalg.solve(oracle_kernels.matern32(y, y, lengthscale) + ridge * np.eye(14), smooth)
     expected = (weights.T @ standard) * x.std() + x.mean()  # E[x | y] at pairs, then at task rows
-    described = descriptions(x, y, y_task, seed=0)
-    np.testing.assert_allclose(described[1].pairs, expected[:14], rtol=1e-9)
-    np.testing.assert_allclose(described[1].task, expected[14:], rtol=1e-9)
-    for mediation, u, u_task in zip(described, (y, expected[:14]), (y_task, expected[14:]), strict=True):
+    direct = MediatorSmoother(x, y, y_task, seed=0)
+    for found, known in zip(direct.means(), (expected[:14], expected[14:]), strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-9)
+    smoothers = (direct, direct.of_means())
+    for smoother, u, u_task in zip(smoothers, (y, expected[:14]), (y_task, expected[14:]), strict=True):
         lengthscale, ridge = best_smoothness(gram_x, u)
         L, L_tilde = (oracle_kernels.matern32(u, other, lengthscale) for other in (u, u_task))
         inverse = np.linalg.inv(L + ridge * np.eye(14))
-        found = mediation.transformation(kernel_x, x)
+        found = smoother.expectation(kernel_x)
         np.testing.assert_allclose(found.weights, inverse @ L_tilde, rtol=1e-7, atol=1e-10)
         C = oracle_kernels.matern32(u_task, u_task, lengthscale) - L_tilde.T @ inverse @ L_tilde
         np.testing.assert_allclose(found.covariance, C, atol=1e-10)
@@ -211,11 +211,13 @@ def test_both_descriptions_of_the_mediator():
 
 def test_many_pairs_are_thinned_for_the_choice_only():
     x, y = pairs(30)
-    mediation = Mediation(y, y[:5], seed=3, most_pairs=20)
-    assert len(set(mediation.chosen.tolist())) == 20
-    assert mediation.transformation(kernels.RBF(0.6), x).weights.shape == (30, 5)
-    np.testing.assert_array_equal(mediation.chosen, Mediation(y, y[:5], seed=3, most_pairs=20).chosen)
-    assert not np.array_equal(mediation.chosen, Mediation(y, y[:5], seed=4, most_pairs=20).chosen)
+    settings, kernel_x = SmootherSettings(most_pairs=20), kernels.RBF(0.6)
+    first, again, other = (
+        MediatorSmoother(x, y, y[:5], seed, settings).expectation(kernel_x).weights for seed in (3, 3, 4)
+    )
+    assert first.shape == (30, 5)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 # ---- mixtures ------------------------------------------------------------------------------------------------
@@ -229,18 +231,16 @@ def parts(columns=None):
     ]
 
 
-WEIGHTS, CENTERS = np.array([0.5, 0.3, 0.2]), np.array([0.0, 0.9, 0.1])
+WEIGHTS = np.array([0.5, 0.3, 0.2])
 
 
-@pytest.mark.parametrize("centers", [None, CENTERS], ids=["mean of all", "mean at some"])
 @pytest.mark.parametrize("columns", [None, 2], ids=["one target", "two targets"])
-def test_moments_of_a_mixture(columns, centers, monkeypatch):
+def test_moments_of_a_mixture(columns):
     posteriors = parts(columns)
-    mixture = MixturePosterior(posteriors, WEIGHTS, centers)
+    mixture = MixturePosterior(posteriors, WEIGHTS)
     means = np.array([part.mean(X_NEW) for part in posteriors]).reshape(3, 4, -1)
     covariances = [part.covariance(X_NEW) for part in posteriors]
-    at = WEIGHTS if centers is None else centers
-    center = np.einsum("s,sqt->qt", at, means)
+    center = np.einsum("s,sqt->qt", WEIGHTS, means)
     expected = np.stack(
         [oracles.mixture(means[:, :, t], covariances, WEIGHTS, center[:, t]) for t in range(means.shape[2])], axis=2
     )
@@ -250,10 +250,10 @@ def test_moments_of_a_mixture(columns, centers, monkeypatch):
     variance = np.einsum("qqt->qt", expected).reshape(shape)
     np.testing.assert_allclose(mixture.variance(X_NEW), variance, rtol=1e-10)
     np.testing.assert_allclose(mixture.std(X_NEW), np.sqrt(variance), rtol=1e-10)
-    monkeypatch.setattr(mixture_module, "BLOCK_ENTRIES", 3 * len(posteriors))  # three rows in the first of two blocks
+    mixture.chunks = ChunkSettings(entries=3 * len(posteriors))  # three rows in the first of two chunks
     for found, known in zip(mixture.moments(X_NEW), (center.reshape(shape), variance), strict=True):
         np.testing.assert_allclose(found, known, rtol=1e-10)
-    heaviest = posteriors[int(np.argmax(at))]
+    heaviest = posteriors[int(np.argmax(WEIGHTS))]
     assert mixture.log_evidence == heaviest.log_evidence
     assert mixture.prior is heaviest.prior
 
@@ -262,7 +262,7 @@ def test_moments_of_a_mixture(columns, centers, monkeypatch):
 def test_leave_one_out_of_a_mixture(columns):
     posteriors = parts(columns)
     views = [part.leave_one_out() for part in posteriors]
-    mean, variance = MixturePosterior(posteriors, WEIGHTS, CENTERS).leave_one_out()
+    mean, variance = MixturePosterior(posteriors, WEIGHTS).leave_one_out()
     expected = sum(w * view[0] for w, view in zip(WEIGHTS, views, strict=True))
     within = [view[1] if columns is None else view[1][:, None] for view in views]
     spread = sum(w * (v + (view[0] - expected) ** 2) for w, v, view in zip(WEIGHTS, within, views, strict=True))

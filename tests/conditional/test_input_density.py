@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from decond.conditional import ShiftedResiduals
-from decond.estimators.input_density import DensitySettings, InputDensity
+from decond.conditional.residual_density import DensitySettings, InputDensity
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import oracles
 import pytest
 
+from decond.conditional.sampled_groups import unlisted_rows
 from decond.estimators import AggregateGP, TaskTransformedGP
-from decond.estimators.sampled_groups import unlisted_rows
 
 
 def draw(seed, groups=60, whole=100, listed=4, noise=0.02):

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.gp.fit import Objective
 from decond.gp.latent_input import GibbsState, LeftOut, PooledTargets, leave_one_out
 from decond.gp.model_average import Candidate, stacking_weights
 from decond.gp.observations import with_known_variance
-from decond.gp.variables import Model, Variable
+from decond.gp.search import Model, Objective, Variable
 from decond.linalg import NotPositiveDefiniteError, square_root
 from decond.parameters import with_leaves
 from decond.threads import one_blas_thread

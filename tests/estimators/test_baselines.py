@@ -5,9 +5,9 @@ import oracles
 import pytest
 from expected import refused, says_little
 
+from decond.conditional import MediatorSmoother
 from decond.errors import ArgumentTypeError
 from decond.estimators import CascadeGP, DirectGP, EcologicalGP, ImputeGP, TaskTransformedGP
-from decond.estimators.mediation import Mediation
 from decond.problems import latent_function
 
 pytestmark = pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")  # some tables here are tiny
@@ -32,7 +32,7 @@ def test_each_is_two_regressions_in_a_row(answers):
     outcome = regression(y_task, z)
     np.testing.assert_allclose(answers[CascadeGP], outcome.predict(regression(x, y).predict(GRID)), rtol=1e-10)
     np.testing.assert_allclose(answers[ImputeGP], regression(x, outcome.predict(y)).predict(GRID), rtol=1e-10)
-    expected = Mediation(y, y_task, 0).expectation(x)[1]
+    expected = MediatorSmoother(x, y, y_task, 0).means()[1]
     np.testing.assert_allclose(answers[EcologicalGP], regression(expected, z).predict(GRID), rtol=1e-10)
 
 

@@ -23,7 +23,7 @@ from decond.gp import (
     select,
     warn_if_constant,
 )
-from decond.gp.fit import Objective
+from decond.gp.search import Objective
 from decond.linalg import NotPositiveDefiniteError
 
 PROBLEM = problems.latent_function()

@@ -1,4 +1,4 @@
-"""`gp.compare`: errors and shares against plain NumPy, for estimators whose function is known."""
+"""`compare` of estimators: errors and coverage against plain NumPy, for estimators whose function is known."""
 
 import numpy as np
 import pandas as pd
@@ -6,10 +6,17 @@ import pytest
 from expected import refused, warned
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from decond import estimators, gp
+from decond import estimators
 from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
-from decond.estimators.comparison import ERROR, HELD_OUT_ERROR, HELD_OUT_INSIDE, INSIDE, MODELS
-from decond.estimators.held_out import HeldOut
+from decond.estimators import compare
+from decond.estimators.model_comparison import (
+    ERROR,
+    HELD_OUT_ERROR,
+    HELD_OUT_INSIDE,
+    INSIDE,
+    HeldOut,
+    Tables,
+)
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
 from decond.problems import latent_function
 
@@ -42,6 +49,16 @@ class BareLine(RegressorMixin, BaseEstimator):
         return np.asarray(X, dtype=float)[:, 0]
 
 
+class Function:
+    """A given function of one column."""
+
+    def __init__(self, f):
+        self.f = f
+
+    def predict(self, X):
+        return self.f(np.asarray(X, dtype=float)[:, 0])
+
+
 @pytest.fixture
 def labeled():
     """Return twelve rows in four groups, and a noisy mean of each group."""
@@ -51,16 +68,9 @@ def labeled():
     return x, y, np.array(list("abcd")), z
 
 
-def test_regression_compare_lives_with_the_estimators():
-    assert gp.compare is estimators.comparison.compare
-    assert "compare" in dir(gp)
-    with pytest.raises(AttributeError):
-        _ = gp.compair
-
-
 def test_errors_against_the_truth_are_those_of_plain_numpy(labeled):
     x = labeled[0][:, 0]
-    found = gp.compare(
+    found = compare(
         *labeled, {"right": Line(1.0, 0.1), "wrong": Line(3.0, 0.5), "bare": BareLine()}, truth=lambda x: x[:, 0]
     )
     assert found.measure == ERROR
@@ -76,7 +86,7 @@ def test_errors_against_the_truth_are_those_of_plain_numpy(labeled):
 
 def test_held_out_targets_are_means_over_the_rows_of_their_label(labeled):
     x, y, y_task, z = labeled
-    found = gp.compare(*labeled, {"line": Line(2.0), "bare": BareLine()}, folds=2)
+    found = compare(*labeled, {"line": Line(2.0), "bare": BareLine()}, folds=2)
     means = np.array([x[y == label, 0].mean() for label in y_task])
     assert found.frame.loc["line", HELD_OUT_ERROR] == pytest.approx(np.sqrt(np.mean((z - 2.0 * means) ** 2)))
     assert found.frame.loc["bare", HELD_OUT_ERROR] == pytest.approx(np.sqrt(np.mean((z - means) ** 2)))
@@ -86,7 +96,7 @@ def test_held_out_targets_are_means_over_the_rows_of_their_label(labeled):
 
 def test_the_held_out_band_is_that_of_the_mean_and_the_scatter(labeled):
     x, y, y_task, z = labeled
-    tables = estimators.comparison.Tables.checked(*labeled)
+    tables = Tables.checked(*labeled)
     held_out = HeldOut(tables.x_rows, *tables.mediators, z, folds=2)
     means = np.array([x[y == label, 0].mean() for label in y_task])
     inside = []
@@ -101,12 +111,12 @@ def test_all_pairs_of_a_label_are_averaged():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(4800, 1)), np.repeat([f"day {i}" for i in range(200)], 24)
     z = x[:, 0].reshape(200, 24).mean(axis=1) + 0.01 * rng.standard_normal(200)
-    found = gp.compare(x, y, [f"day {i}" for i in range(200)], z, {"true": Line(1.0, 0.2)})
+    found = compare(x, y, [f"day {i}" for i in range(200)], z, {"true": Line(1.0, 0.2)})
     assert found.frame.loc["true", HELD_OUT_ERROR] == pytest.approx(0.01, rel=0.15)
-    tables = estimators.comparison.Tables.checked(x, y, y[::24], z)
-    weights = HeldOut(tables.x_rows, *tables.mediators, z, folds=2)._weights
+    tables = Tables.checked(x, y, y[::24], z)
+    held_out = HeldOut(tables.x_rows, *tables.mediators, z, folds=2)
     fitted = Line(1.0, 0.2).fit(x, y, y[::24], z)
-    np.testing.assert_allclose(weights.variance(fitted, tables.x, np.arange(200)), 0.2**2 / 24)
+    np.testing.assert_allclose(held_out.variance(fitted, tables.x, np.arange(200)), 0.2**2 / 24)
 
 
 def test_an_uncertain_constant_is_as_uncertain_far_from_the_pairs():
@@ -117,18 +127,19 @@ def test_an_uncertain_constant_is_as_uncertain_far_from_the_pairs():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 1))
     y, y_task = x + 0.3 * rng.standard_normal((100, 1)), np.array([[0.0], [10.0], [100.0]])
-    weights = HeldOut(x, y, y_task, np.zeros(3), folds=2)._weights
-    np.testing.assert_allclose(weights.variance(Constant(), pd.DataFrame(x), np.arange(3)), 1.0)
+    held_out = HeldOut(x, y, y_task, np.zeros(3), folds=2)
+    np.testing.assert_allclose(held_out.variance(Constant(), pd.DataFrame(x), np.arange(3)), 1.0)
 
 
-def test_truth_in_another_order_of_columns():
+def test_truth_has_the_columns_of_the_pairs():
     rng = np.random.default_rng(0)
     x = pd.DataFrame({"a": rng.normal(size=30), "b": rng.normal(5.0, 1.0, 30)})
     task = (rng.normal(size=30), rng.normal(size=20), rng.normal(size=20))
-    found = gp.compare(x, *task, {"line": Line()}, truth=(x[["b", "a"]], x["a"]))
+    found = compare(x, *task, {"line": Line()}, truth=(x, x["a"]))
     assert found.frame.loc["line", ERROR] == 0.0
-    with refused("truth[0]"):
-        gp.compare(x, *task, {"line": Line()}, truth=(x.rename(columns={"b": "c"}), x["a"]))
+    for wrong in (x.rename(columns={"b": "c"}), x[["b", "a"]]):
+        with refused("truth[0]"):
+            compare(x, *task, {"line": Line()}, truth=(wrong, x["a"]))
 
 
 def test_a_model_stays_where_only_held_out_rows_fail(labeled):
@@ -138,7 +149,7 @@ def test_a_model_stays_where_only_held_out_rows_fail(labeled):
                 raise ValueError("too few rows")
             return super().fit(x, y, y_task, z_task)
 
-    found = gp.compare(*labeled, {"shy": Shy(), "bare": BareLine()})
+    found = compare(*labeled, {"shy": Shy(), "bare": BareLine()})
     assert "too few rows" in found.frame.loc["shy", "notes"]
     assert isinstance(found.errors["shy"], ValueError)
     assert np.isfinite(found.frame.loc["shy", "seconds"])
@@ -147,7 +158,7 @@ def test_a_model_stays_where_only_held_out_rows_fail(labeled):
 
 def test_one_label_cannot_be_held_out():
     with refused("y_task"):
-        gp.compare(np.arange(4.0), list("aaaa"), list("aa"), [1.0, 2.0], {"line": Line()})
+        compare(np.arange(4.0), list("aaaa"), list("aa"), [1.0, 2.0], {"line": Line()})
 
 
 def test_expectations_given_numbers_find_the_conditional_mean():
@@ -156,8 +167,9 @@ def test_expectations_given_numbers_find_the_conditional_mean():
     x = np.sin(y) + 0.3 * rng.standard_normal((400, 1))
     expected = np.sin(y_task[:, 0]) ** 2 + 0.09  # E[x² | y]
     held_out = HeldOut(x, y, y_task, np.zeros(40), folds=2)
-    assert np.sqrt(np.mean((held_out.expectation(x[:, 0] ** 2) - expected) ** 2)) < 0.07
-    assert held_out.expectation(np.full(400, 7.0)) == pytest.approx(7.0)
+    frame = pd.DataFrame(x)
+    assert np.sqrt(np.mean((held_out.expectation(Function(lambda x: x**2), frame) - expected) ** 2)) < 0.07
+    assert held_out.expectation(Function(lambda x: 0.0 * x + 7.0), frame) == pytest.approx(7.0)
 
 
 def test_whole_labels_are_held_out():
@@ -172,20 +184,19 @@ def test_estimators_of_decond_by_name():
     p = latent_function(60, 60)
     frame, mediator = pd.DataFrame({"wind": p.x[:, 0]}), pd.DataFrame({"pressure": p.y[:, 0]})
     task = pd.DataFrame({"pressure": p.y_task[:, 0]})
-    found = gp.compare(frame, mediator, task, p.z_task, ["ridge", "plain"], truth=(p.x, p.f(p.x)))
+    found = compare(frame, mediator, task, p.z_task, ["ridge", "plain"], truth=(p.x, p.f(p.x)))
     alone = estimators.TaskTransformedRidge().fit(p.x, p.y, p.y_task, p.z_task).predict(p.x)
     assert found.frame.loc["ridge", ERROR] == pytest.approx(np.sqrt(np.mean((alone - p.f(p.x)[:, 0]) ** 2)))
     assert found.best == "plain"
     assert isinstance(found.found["plain"], estimators.TaskTransformedGP)
-    assert {getattr(estimators, name) for name, _ in MODELS.values()}  # every name is an estimator
 
 
 def test_a_model_that_fails_is_a_row_with_the_reason(labeled):
-    found = gp.compare(*labeled, {"many": "features", "line": Line()}, truth=lambda x: x[:, 0])
+    found = compare(*labeled, {"many": "features", "line": Line()}, truth=lambda x: x[:, 0])
     assert list(found.errors) == ["many"]
     assert list(found.found) == ["line"]
     with refused("models"):
-        gp.compare(*labeled, ["features"], truth=lambda x: x[:, 0])
+        compare(*labeled, ["features"], truth=lambda x: x[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -204,13 +215,13 @@ def test_a_model_that_fails_is_a_row_with_the_reason(labeled):
 )
 def test_wrong_input_is_refused(labeled, arguments, named, error):
     with refused(named, error):
-        gp.compare(*labeled, **{"models": {"line": Line()}, **arguments})
+        compare(*labeled, **{"models": {"line": Line()}, **arguments})
 
 
 def test_one_target_at_a_time(labeled):
     x, y, y_task, z = labeled
     with refused("z_task"):
-        gp.compare(x, y, y_task, np.column_stack([z, z]))
+        compare(x, y, y_task, np.column_stack([z, z]))
 
 
 # ---- the picture ---------------------------------------------------------------------------------------------
@@ -262,7 +273,7 @@ def test_a_picture_says_which_columns_it_leaves_out_and_where_they_are_held():
 def test_the_number_of_columns_is_that_of_the_models(labeled):
     _, y, y_task, z = labeled
     x = np.random.default_rng(1).normal(size=(12, 5))
-    found = gp.compare(x, y, y_task, z, ["ridge"], truth=lambda x: x[:, 0])
+    found = compare(x, y, y_task, z, ["ridge"], truth=lambda x: x[:, 0])
     assert found.plot().ax_.get_title("left").startswith("3 of 5 columns")
 
 
@@ -270,7 +281,7 @@ def test_mediators_that_do_not_meet_are_said_once_for_all_models():
     p = latent_function()
     y, y_task = pd.DataFrame({"pressure": p.y[:, 0]}), pd.DataFrame({"pressure": p.y_task[:, 0] + 100.0})
     with warned(DataWarning, argument="y_task") as caught:
-        found = gp.compare(p.x, y, y_task, p.z_task, {"one": "ridge", "other": "ridge"}, progress=False)
+        found = compare(p.x, y, y_task, p.z_task, {"one": "ridge", "other": "ridge"}, progress=False)
     [warning] = caught
     assert found.notes.count(str(warning.message)) == 1
     assert "pressure" in str(warning.message)

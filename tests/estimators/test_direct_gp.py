@@ -5,7 +5,7 @@ import pytest
 
 from decond import kernels
 from decond.estimators import DirectGP
-from decond.estimators.defaults import NOISE_START
+from decond.estimators.defaults import SearchRanges
 from decond.parameters import leaves, same
 
 SETTINGS = {"n_restarts": 0, "uncertainty": "plain"}
@@ -47,7 +47,7 @@ def test_a_given_noise_is_a_start_where_it_is_learned_and_else_the_value(kernel,
 def test_without_a_noise_it_comes_from_the_targets():
     x, z, *_ = waves()
     gp = DirectGP(4900.0 * kernels.RBF(1.0), optimize=False).fit(x, z)
-    assert gp.noise_ == pytest.approx(NOISE_START * z.std())
+    assert gp.noise_ == pytest.approx(SearchRanges.noise_start * z.std())
 
 
 def test_a_kernel_without_a_variance_is_given_one_where_it_is_learned():

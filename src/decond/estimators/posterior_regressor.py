@@ -1,4 +1,4 @@
-"""What every estimator shares: scikit-learn's conventions, units of the targets, answers from one posterior."""
+"""What the Gaussian-process estimators share: units of the targets, learning, model averages, and checks of a fit."""
 
 import dataclasses
 import warnings
@@ -6,14 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_rows, as_targets, check_choice, check_column_names, column_names
+from decond.checks import as_number, as_targets, check_choice
 from decond.errors import ArgumentError, ResolutionWarning
-from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, given_kernel, plain_kernel, smooth_kernel
-from decond.estimators.fit_check import FitCheck, compare_settings
-from decond.estimators.showing import Shown
+from decond.estimators.defaults import (
+    KernelChoice,
+    deviation_of,
+    given_kernel,
+    noise_range,
+    noise_start,
+    plain_kernel,
+    smooth_kernel,
+)
+from decond.estimators.regressor import ProbabilisticRegressor
 from decond.features.base import as_kernel
 from decond.gp import (
     Candidate,
@@ -31,10 +37,50 @@ from decond.gp import (
 from decond.messages import warn
 from decond.parameters import leaves
 
-__all__ = ["AnsweringRegressor", "IndirectRegressor", "PosteriorRegressor"]
+__all__ = ["FitCheck", "PosteriorRegressor"]
 
-UNCERTAINTIES = ("honest", "plain")
-MEANS = ("constant", "zero")
+
+class FitCheck(NamedTuple):
+    """What `check` of a fitted estimator found.
+
+    Attributes
+    ----------
+    resolution : float
+        How much f varies within what a target averages over, in units of its error bar; nan if there is nothing to
+        resolve, because each target is about one value of x.
+    hint : str
+        What to try instead, if the other setting predicts held-out targets clearly better, or if standardized
+        residuals are far from normal; empty otherwise.
+    advantage : float
+        Held-out log density of the targets under the other setting less that under this one; nan without another one.
+    standard_error : float
+        Standard error of the advantage.
+
+    Examples
+    --------
+    >>> found = FitCheck(resolution=0.5, hint="", advantage=1.0, standard_error=2.0)
+    >>> found.is_reliable, found.prefers_other
+    (False, False)
+    """
+
+    resolution: float
+    hint: str
+    advantage: float
+    standard_error: float
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the error bars of f can be relied on: the resolution is not below one."""
+        return not self.resolution < 1.0
+
+    @property
+    def prefers_other(self) -> bool:
+        """Whether the other setting is clearly better: by more than two standard errors, and by more than 4.
+
+        Smaller differences of held-out log densities are not reliable (Sivula, Magnusson & Vehtari 2020,
+        arXiv:2008.10296).
+        """
+        return self.advantage > max(4.0, 2.0 * self.standard_error)
 
 
 class Fit(NamedTuple):
@@ -44,102 +90,7 @@ class Fit(NamedTuple):
     result: FitResult
 
 
-class IndirectRegressor(Shown, RegressorMixin, BaseEstimator):
-    """Base of all estimators: remembers columns, and refuses others at prediction."""
-
-    def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that there may be several target columns."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def _remember_columns(self, x: Any, name: str) -> np.ndarray:
-        """Return x as rows, and keep the number and names of its columns."""
-        rows = as_rows(x, name, labels=True)
-        self.n_features_in_ = rows.shape[1]
-        names = column_names(x)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return rows
-
-    def _known_columns(self, x: Any) -> np.ndarray:
-        """Return x as rows with the columns that the model was fitted on."""
-        check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        check_column_names(x, "x", None if known is None else list(known))
-        rows = as_rows(x, "x", labels=True)
-        if rows.shape[1] != self.n_features_in_:
-            raise ArgumentError(
-                "x",
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input. Give the same columns as in fit, in the same order.",
-            )
-        return rows
-
-    def _fitted_columns(self) -> dict[str, Any]:
-        names = getattr(self, "feature_names_in_", None)
-        return {"n_features_in": self.n_features_in_, "feature_names_in": None if names is None else list(names)}
-
-    def _check_same_columns(self, other: "IndirectRegressor") -> None:
-        """Raise unless another model has read the same columns, in the same order."""
-        mine, theirs = (model._fitted_columns() for model in (self, other))
-        if mine != theirs:
-            words = [state["feature_names_in"] or f"{state['n_features_in']} column(s)" for state in (theirs, mine)]
-            raise ArgumentError(
-                "other",
-                f"the other model has read {words[0]}, this one {words[1]}; merge models of the same columns, in the "
-                "same order.",
-            )
-
-    def _restore_columns(self, state: dict[str, Any]) -> None:
-        self.n_features_in_ = state["n_features_in"]
-        if state["feature_names_in"] is not None:
-            self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-
-
-class AnsweringRegressor(IndirectRegressor):
-    """Base of the estimators with error bars: every answer is a view of `posterior_`.
-
-    Fitted attributes: `posterior_` (of the centered targets), `offset_` (what was subtracted), `scale_` (what they
-    were divided by; one unless there are several target columns).
-    """
-
-    posterior_: Any
-    offset_: Any
-    scale_: Any
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Return E[f] at the rows of X; also the standard deviation of f, or its covariance between the rows.
-
-        The noise of single measurements is not in them: they tell how well f itself is known.
-        """
-        check_is_fitted(self)
-        posterior, rows = self.posterior_, self._known_columns(X)
-        if return_std and return_cov:
-            raise ArgumentError(
-                "return_cov", "return_std and return_cov are both True; ask for one of them at a time."
-            )
-        if return_std:
-            mean, variance = posterior.moments(rows)
-            std = np.sqrt(variance[:, None] if variance.ndim < mean.ndim else variance)
-            return mean * self.scale_ + self.offset_, np.broadcast_to(std * self.scale_, mean.shape).copy()
-        mean = posterior.mean(rows) * self.scale_ + self.offset_
-        if return_cov:
-            covariance = posterior.covariance(rows)
-            covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
-            return mean, covariance * np.square(self.scale_)
-        return mean
-
-    def sample(self, X: Any, n: int = 1, seed: Any = None) -> np.ndarray:
-        """Return n joint draws of f at the rows of X: (n, q), or (n, q, t) for several targets."""
-        check_is_fitted(self)
-        posterior, rows = self.posterior_, self._known_columns(X)
-        return posterior.sample(rows, n, seed) * self.scale_ + self.offset_
-
-
-class PosteriorRegressor(AnsweringRegressor):
+class PosteriorRegressor(ProbabilisticRegressor):
     """Base of the Gaussian-process estimators, with a posterior of all rows.
 
     Fitted attributes, beside those of every one with error bars: `kernel_` and `noise_` (learned), `average_` (the
@@ -239,7 +190,7 @@ class PosteriorRegressor(AnsweringRegressor):
         names, weights = zip(*self.average_.table(), strict=True)
         return pd.DataFrame({"weight": weights}, index=pd.Index(names, name="candidate"))
 
-    def check(self) -> FitCheck:
+    def check(self) -> "FitCheck":
         """Compare this fit with one of the other setting, and say whether its error bars can be relied on.
 
         The other setting is the other kind of target (`targets`), or for groups the other answer to whether all rows
@@ -251,8 +202,21 @@ class PosteriorRegressor(AnsweringRegressor):
             Resolution, hint and the numbers behind it.
         """
         check_is_fitted(self)
+        found = FitCheck(self._resolution_if_any(), "", np.nan, np.nan)
         other = self._with_other_setting()
-        return compare_settings(self, other)
+        if other is not None:
+            words, fitted = other
+            difference = fitted._left_out().log_density - self._left_out().log_density
+            error = float(np.sqrt(len(difference)) * difference.std(ddof=1))
+            found = found._replace(advantage=float(difference.sum()), standard_error=error)
+            if found.prefers_other:
+                return found._replace(hint=words)
+        if self._has_gaussian_targets() and _is_far_from_normal(np.ravel(self.standardized_residuals())):
+            return found._replace(
+                hint="The standardized residuals of the targets are far from normal: if the noise grows with z, fit "
+                "the logarithm of z; if single targets are outliers, look at them."
+            )
+        return found
 
     def _with_other_setting(self) -> tuple[str, Any] | None:
         """Return what the other setting is, in words, and a model fitted with it; None if there is none."""
@@ -275,8 +239,8 @@ class PosteriorRegressor(AnsweringRegressor):
 
     def _centered(self, z: np.ndarray, own_units: bool) -> np.ndarray:
         """Return the targets less their mean; several columns are scaled to unit mean square if units are ours."""
-        check_choice(self.mean, "mean", MEANS)
-        check_choice(self.uncertainty, "uncertainty", UNCERTAINTIES)
+        check_choice(self.mean, "mean", ("constant", "zero"))
+        check_choice(self.uncertainty, "uncertainty", ("honest", "plain"))
         flat = z.ndim == 1
         offset = z.mean(axis=0) if self.mean == "constant" else np.zeros(z.shape[1:])
         centered = z - offset
@@ -513,25 +477,18 @@ def fitted_quietly(model: Any, *tables: Any) -> Any:
         return model.fit(*data, z_std=z_std, group_sizes=group_sizes)
 
 
-def noise_range(z: np.ndarray) -> tuple[float, float]:
-    """Return the range in which a noise is searched."""
-    return NOISES[0] * deviation_of(z), NOISES[1] * deviation_of(z)
-
-
-def noise_start(z: np.ndarray) -> float:
-    """Return where the search for a noise starts."""
-    return NOISE_START * deviation_of(z)
-
-
-def deviation_of(z: np.ndarray) -> float:
-    """Return the root mean square of centered targets; one if they are all equal."""
-    deviation = float(np.sqrt(np.mean(np.square(z))))
-    return deviation if deviation > 1e-12 * max(float(np.abs(z).max(initial=0.0)), 1e-300) else 1.0
-
-
 def free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
     """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation."""
     if choice.free is not None:
         return [*choice.free, *extra.free]
     kernel = {path: value for path, value in model.values().items() if path.startswith("prior.kernel.")}
     return [*(path for path, value in kernel.items() if np.any(value)), *extra.free]  # what is zero is absent
+
+
+def _is_far_from_normal(residuals: np.ndarray, fewest: int = 20, level: float = 1e-4) -> bool:
+    """Tell whether skewness and kurtosis of residuals refute a normal distribution (D'Agostino & Pearson 1973)."""
+    from scipy.stats import normaltest
+
+    if len(residuals) < fewest or np.ptp(residuals) == 0.0:
+        return False
+    return bool(normaltest(residuals).pvalue < level)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from decond.conditional.density import ResidualDensity
-from decond.estimators.defaults import moves
+from decond.conditional.mediator import varying_columns
+from decond.conditional.residual_density import ResidualDensity
 
 __all__ = ["UnlistedRows", "unlisted_rows"]
 
@@ -47,7 +47,7 @@ def unlisted_rows(x: np.ndarray, group: np.ndarray, sizes: np.ndarray) -> Unlist
     >>> (found.weights.T @ x).ravel().round(1)
     array([ 0.5, 10.5])
     """
-    x = x[:, moves(x)]
+    x = x[:, varying_columns(x)]
     counts = np.bincount(group)
     if x.shape[1] == 0 or not np.any(counts > 1):
         return None

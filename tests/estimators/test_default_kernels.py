@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from decond import TaskTransformedGP, kernels
-from decond.estimators.defaults import SMOOTHNESS, TREND, in_data_units, smooth_kernel, with_trend
+from decond.estimators.defaults import SearchRanges, in_data_units, smooth_kernel, with_trend
 from decond.gp import Direct, FunctionPrior, LogNormal, Model, select
 
 NUMBERS = np.array([[0.0, 5.0], [1.0, 3.0], [2.0, 9.0]])
@@ -28,10 +28,10 @@ def test_a_trend_is_a_line_about_the_mean_with_a_share_of_the_variance():
     without, trended = smooth_kernel(NUMBERS, 4.0, False), smooth_kernel(NUMBERS, 4.0, True)
     added = trended.kernel(NUMBERS, NUMBERS) - without.kernel(NUMBERS, NUMBERS)
     scores = (NUMBERS - NUMBERS.mean(axis=0)) / NUMBERS.std(axis=0)
-    np.testing.assert_allclose(added, TREND * 4.0 * scores @ scores.T, atol=1e-12)
+    np.testing.assert_allclose(added, SearchRanges.trend * 4.0 * scores @ scores.T, atol=1e-12)
 
     path = "parts.1.variance"
-    assert trended.hyperpriors[path] == LogNormal(TREND * 4.0, 1.5)
+    assert trended.hyperpriors[path] == LogNormal(SearchRanges.trend * 4.0, 1.5)
     assert set(trended.hyperpriors) - {path} == {f"parts.0.{name}" for name in without.hyperpriors}
 
 
@@ -50,14 +50,14 @@ def test_labels_have_no_trend():
 def test_a_given_kernel_takes_the_scales_of_the_data():
     spread = NUMBERS.std(axis=0)
     each = in_data_units(1e-9 * kernels.RBF([7.0, 7.0]), NUMBERS, 4.0)
-    np.testing.assert_allclose(each.kernel.lengthscale, SMOOTHNESS * spread)
+    np.testing.assert_allclose(each.kernel.lengthscale, SearchRanges.smoothness * spread)
     assert each.variance == pytest.approx(4.0)
     one = in_data_units(kernels.RBF(7.0), NUMBERS, 4.0)
-    assert one.kernel.lengthscale == pytest.approx(SMOOTHNESS * np.sqrt(np.mean(spread**2)))
+    assert one.kernel.lengthscale == pytest.approx(SearchRanges.smoothness * np.sqrt(np.mean(spread**2)))
     assert one.variance == pytest.approx(4.0)
     parts = in_data_units(3.0 * kernels.RBF(7.0).on([0]) + 1.0 * kernels.Periodic(1.0, 2.0).on([1]), NUMBERS, 4.0)
     assert [part.variance for part in parts.parts] == pytest.approx([3.0, 1.0])
-    assert parts.parts[0].kernel.kernel.lengthscale == pytest.approx(SMOOTHNESS * spread[0])
+    assert parts.parts[0].kernel.kernel.lengthscale == pytest.approx(SearchRanges.smoothness * spread[0])
     assert parts.parts[1].kernel.kernel.lengthscale == 1.0  # of a circle, whatever the data
     np.testing.assert_allclose(np.mean(in_data_units(kernels.Linear(), NUMBERS, 4.0).diag(NUMBERS)), 4.0)
 
@@ -65,12 +65,14 @@ def test_a_given_kernel_takes_the_scales_of_the_data():
 def test_constant_columns_and_labels_have_no_say_in_a_common_lengthscale():
     still = np.column_stack([1e-3 * NUMBERS[:, 0], np.full(3, 7.0)])
     assert in_data_units(kernels.RBF(1.0), still, 1.0).kernel.lengthscale == pytest.approx(
-        SMOOTHNESS * 1e-3 * NUMBERS[:, 0].std()
+        SearchRanges.smoothness * 1e-3 * NUMBERS[:, 0].std()
     )
-    assert in_data_units(kernels.RBF(1.0), np.ones((3, 2)), 1.0).kernel.lengthscale == pytest.approx(SMOOTHNESS)
+    assert in_data_units(kernels.RBF(1.0), np.ones((3, 2)), 1.0).kernel.lengthscale == pytest.approx(
+        SearchRanges.smoothness
+    )
     mixed = in_data_units(kernels.RBF(5.0).on([0]) * kernels.Categorical().on([1]), MIXED, 4.0)
     assert mixed.variance == pytest.approx(4.0)
-    assert mixed.kernel.parts[0].kernel.lengthscale == pytest.approx(SMOOTHNESS * NUMBERS[:, 0].std())
+    assert mixed.kernel.parts[0].kernel.lengthscale == pytest.approx(SearchRanges.smoothness * NUMBERS[:, 0].std())
     assert in_data_units(kernels.Linear(), np.zeros((3, 1)), 4.0).has_variance  # nothing to take a scale from
 
 
