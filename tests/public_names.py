@@ -8,6 +8,7 @@ import pkgutil
 import decond
 
 EXTENSION_POINTS = (  # inside packages, named in ARCHITECTURE.md as the places where something new is added
+    "decond.estimators.model_comparison",
     "decond.gp.conditioning",
     "decond.gp.linear_gaussian",
     "decond.gp.posteriors",

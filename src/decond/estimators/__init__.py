@@ -31,7 +31,6 @@ __all__ = [
     "TaskTransformedGP",
     "TaskTransformedRidge",
     "TransformedGP",
-    "compare",
 ]
 
 

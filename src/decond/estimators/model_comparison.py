@@ -3,15 +3,13 @@
 Where the truth is not known, task rows are held out, and every function of x explains them through the same weights.
 """
 
-import inspect
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
@@ -34,7 +32,7 @@ from decond.progress import progress_bar
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["chosen_models", "compare"]
+__all__ = ["compare"]
 
 MODELS: dict[str, tuple[type[BaseEstimator], dict[str, Any]]] = {
     "honest": (TaskTransformedGP, {}),
@@ -51,25 +49,14 @@ MODELS: dict[str, tuple[type[BaseEstimator], dict[str, Any]]] = {
 BAND = float(ndtri(0.975))
 """Standard deviations on either side of a mean that hold 95 % of a normal distribution."""
 
-ERROR, INSIDE = "RMSE", "truth inside 95 %"
-HELD_OUT_ERROR, HELD_OUT_INSIDE = "held-out RMSE", "held out inside 95 %"
-
-
-@dataclass(frozen=True)
-class HeldOutSettings:
-    """Sizes of `HeldOut`, whose cost is cubic in them."""
-
-    most_pairs: int = 2000
-    """Rows whose joint error bars are looked at together; and of pairs with numbers as mediator, a random part."""
-    most_of_label: int = 200
-    """Rows of one label; of more, a random part."""
+ERROR, INSIDE, HELD_OUT_ERROR = "RMSE", "truth inside 95 %", "held-out RMSE"
 
 
 def compare(
-    x: Any,
-    y: Any,
-    y_task: Any,
-    z_task: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    y_task: ArrayLike,
+    z_task: ArrayLike,
     models: str | Sequence[str] | Mapping[str, Any] = "all",
     truth: Any = None,
     *,
@@ -83,9 +70,8 @@ def compare(
     **Where the truth is known**: the root mean square error of f, and the fraction of the truth inside the 95 % band
     of models that have one. **Where it is not**: task rows are held out in folds. Their z is predicted as
     E[f(X) | y] = Σ_i a_i(y) f(x_i), with each model's f and the same weights a(y) for all models, which are learned
-    from the pairs alone; so it is the functions that are compared. The held-out band adds to the error bars of f the
-    scatter of z about the model's own fit of the rows that it saw; it is mostly that scatter, so that a fraction near
-    0.95 is a weak test. For a mediator of labels, whole labels are held out, and a(y) is the mean over their rows.
+    from the pairs alone; so it is the functions that are compared. For a mediator of labels, whole labels are held out,
+    and a(y) is the mean over their rows.
 
     A model that cannot be fitted is a row with the reason among its notes.
 
@@ -157,7 +143,7 @@ class Tables(NamedTuple):
     """Warnings about the tables, which hold for all models."""
 
     @classmethod
-    def checked(cls, x: Any, y: Any, y_task: Any, z_task: Any) -> "Tables":
+    def checked(cls, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> "Tables":
         """Raise unless the tables can be linked and there is one target.
 
         Parameters
@@ -267,7 +253,7 @@ def _run(label: str, model: Any, tables: Tables, known: Truth | None, held_out: 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the whole fit has warned already
-                row |= dict(zip((HELD_OUT_ERROR, HELD_OUT_INSIDE), held_out.scores(model, tables, seed), strict=True))
+                row[HELD_OUT_ERROR] = held_out.error(model, tables, seed)
         except Exception as error:  # the model itself is there; only this is not known of it
             failed = error
             notes.insert(0, f"held-out rows are not scored: {error}")
@@ -289,7 +275,7 @@ def _concluded(tables: Tables, known: Truth | None, held_out: "HeldOut | None", 
         reasons = "; ".join(f"{run.label} {run.row['notes']}" for run in runs)
         raise ArgumentError("models", f"no model could be fitted: {reasons}")
     errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
-    measured = [*([ERROR, INSIDE] if known else []), *([HELD_OUT_ERROR, HELD_OUT_INSIDE] if held_out else [])]
+    measured = [*([ERROR, INSIDE] if known else []), *([HELD_OUT_ERROR] if held_out else [])]
     rows = [{"method": run.label, "seed": run.seed, **run.row} for run in runs]
     table = pd.DataFrame(rows, columns=["method", "seed", *measured, "seconds", "notes"])
     measure = measured[0] if measured else ""
@@ -318,9 +304,8 @@ def _panels(
             for label, model in found.items()
         }
         panels.append(Lines("f", curves, known.curve(rows) if known and tables.x.shape[1] == 1 else None))
-    ideal = {INSIDE: 0.95, HELD_OUT_INSIDE: 0.95}
     shown = [name for name in measured if frame[name].notna().any()]
-    panels += [Rows(name, frame[name].to_dict(), ideal.get(name), start=0.0) for name in shown]
+    panels += [Rows(name, frame[name].to_dict(), 0.95 if name == INSIDE else None, start=0.0) for name in shown]
     return [*panels, Rows("seconds", frame["seconds"].to_dict(), log=True)]
 
 
@@ -334,27 +319,19 @@ class HeldOut:
     Parameters
     ----------
     x : ndarray of shape (n, d)
-        Rows of the pairs.
+        Rows of the pairs; of many with a mediator of numbers, a random part is used.
     y, y_task : ndarray of shape (n, e) and (m, e)
         Mediator of pairs and of task rows.
     z : ndarray of shape (m,)
         Targets.
     folds : int
         Number of folds.
-    settings : HeldOutSettings, optional
-        Sizes.
     """
 
     def __init__(
-        self,
-        x: NDArray[Any],
-        y: NDArray[Any],
-        y_task: NDArray[Any],
-        z: NDArray[np.float64],
-        folds: int,
-        settings: HeldOutSettings | None = None,
+        self, x: NDArray[Any], y: NDArray[Any], y_task: NDArray[Any], z: NDArray[np.float64], folds: int
     ) -> None:
-        self.z, self._settings = z, settings or HeldOutSettings()
+        self.z = z
         if folds < 2:
             raise ArgumentError("folds", f"folds is {folds}; give at least 2, or cross_validate=False.")
         if len(label_columns(y)) == y.shape[1]:
@@ -370,30 +347,24 @@ class HeldOut:
         self.folds = min(folds, len(np.unique(self._units)))
 
     def _average_labels(self, y: NDArray[Any], y_task: NDArray[Any]) -> None:
-        """Set weights that average the rows of each label, or all rows for labels that no pair has."""
+        """Set weights that average the rows of each label; labels that no pair has are not known."""
         numbers: dict[tuple[object, ...], int] = {}
         self._units = np.array([numbers.setdefault(tuple(row), len(numbers)) for row in y_task])
         labels = np.array([numbers.get(tuple(row), -1) for row in y])
-        order = np.random.default_rng(0).permutation(len(y))
-        order = order[np.argsort(labels[order], kind="stable")]
-        first = np.searchsorted(labels[order], labels[order])
-        taken = (np.arange(len(y)) - first < self._settings.most_of_label) & (labels[order] >= 0)
-        self._pairs = order[taken]
-        counts = np.bincount(labels[self._pairs], minlength=len(numbers))
+        self._pairs = np.flatnonzero(labels >= 0)
+        labels = labels[self._pairs]
+        counts = np.bincount(labels, minlength=len(numbers))
         self.known = counts[self._units] > 0
-        entries = (np.arange(len(self._pairs)), labels[self._pairs])
-        shape = (len(self._pairs), len(numbers))
-        means = sparse.csr_array((1.0 / counts[labels[self._pairs]], entries), shape=shape)
-        means = means + sparse.csr_array(np.outer(np.full(len(self._pairs), 1.0 / len(self._pairs)), counts == 0))
-        self._weights = means.tocsc()[:, self._units]
+        entries, shape = (np.arange(len(labels)), labels), (len(labels), len(numbers))
+        self._weights = sparse.csc_array((1.0 / counts[labels], entries), shape=shape)[:, self._units]
 
-    def _smooth(self, x: NDArray[Any], y: NDArray[Any], y_task: NDArray[Any]) -> None:
+    def _smooth(self, x: NDArray[Any], y: NDArray[Any], y_task: NDArray[Any], most_pairs: int = 2000) -> None:
         """Set the weights of a kernel smoother; each column sums to one."""
-        self._pairs = np.sort(np.random.default_rng(0).permutation(len(x))[: self._settings.most_pairs])
+        self._pairs = np.sort(np.random.default_rng(0).permutation(len(x))[:most_pairs])
         x, y = x[self._pairs], y[self._pairs]
         weights = MediatorSmoother(x, y, y_task, seed=0).expectation(plain_kernel(x, 1.0).kernel).weights
         self._units, self.known = np.arange(len(y_task)), weights.any(axis=0)
-        self._weights = sparse.csc_array(weights + (1.0 - weights.sum(axis=0)) / len(x))
+        self._weights = weights + (1.0 - weights.sum(axis=0)) / len(x)
 
     def expectation(self, model: Any, x: "pd.DataFrame") -> NDArray[np.float64]:
         """Return E[f(X) | y] at all task rows.
@@ -407,30 +378,8 @@ class HeldOut:
         """
         return np.asarray(self._weights.T @ np.asarray(model.predict(x.iloc[self._pairs]), dtype=np.float64))
 
-    def variance(self, model: Any, x: "pd.DataFrame", task: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the variance of these expectations at some task rows, from joint error bars of f.
-
-        Parameters
-        ----------
-        model : estimator
-            A fitted one with error bars.
-        x : DataFrame of shape (n, d)
-            Rows of the pairs.
-        task : ndarray of int of shape (q,)
-            Which task rows.
-        """
-        found = np.empty(len(task))
-        n_rows = len(np.unique(self._weights[:, task].indices))
-        order = np.argsort(self._units[task], kind="stable")
-        for chunk in np.array_split(order, min(len(task), -(-n_rows // self._settings.most_pairs))):
-            weights = self._weights[:, task[chunk]].toarray()
-            rows = np.flatnonzero(weights.any(axis=1))
-            covariance = model.predict(x.iloc[self._pairs[rows]], return_cov=True)[1]
-            found[chunk] = np.einsum("ij,ij->j", weights[rows], covariance @ weights[rows])
-        return np.maximum(found, 0.0)
-
-    def scores(self, model: Any, tables: Tables, seed: int) -> tuple[float, float]:
-        """Return the root mean square error of held-out targets, and the fraction of them in the 95 % band (or NaN).
+    def error(self, model: Any, tables: Tables, seed: int) -> float:
+        """Return the root mean square error of held-out targets.
 
         Parameters
         ----------
@@ -441,18 +390,11 @@ class HeldOut:
         seed : int
             Seed of the folds.
         """
-        errors, inside = [], []
+        squares = []
         for held in self._parts(seed):
-            seen, scored = ~held, np.flatnonzero(held & self.known)
-            fitted = clone(model).fit(tables.x, tables.y, _rows(tables.y_task, seen), self.z[seen])
-            error = self.z - self.expectation(fitted, tables.x)
-            errors.append(error[scored])
-            if "return_cov" in inspect.signature(fitted.predict).parameters:
-                scatter = np.mean(error[seen & self.known] ** 2)
-                variance = self.variance(fitted, tables.x, scored)
-                inside.append(np.abs(error[scored]) <= BAND * np.sqrt(variance + scatter))
-        fraction = float(np.mean(np.concatenate(inside))) if inside else float("nan")
-        return float(np.sqrt(np.mean(np.concatenate(errors) ** 2))), fraction
+            fitted = clone(model).fit(tables.x, tables.y, _rows(tables.y_task, ~held), self.z[~held])
+            squares.append((self.z - self.expectation(fitted, tables.x))[held & self.known] ** 2)
+        return float(np.sqrt(np.mean(np.concatenate(squares))))
 
     def _parts(self, seed: int) -> list[NDArray[np.bool_]]:
         """Return masks of task rows, each held out once."""
