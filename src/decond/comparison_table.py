@@ -1,4 +1,4 @@
-"""What a comparison gives: one table with a row for each method, one picture, and files of both."""
+"""The result of comparing methods: one table with a row for each method, one picture, and files of both."""
 
 import difflib
 import json
@@ -60,7 +60,15 @@ class Comparison:
         return str(self.frame.index[0])
 
     def plot(self, ax: Any = None, seconds: bool = True) -> ComparisonDisplay:
-        """Draw what each method found, how well, and (unless told not to) in how many seconds; return the display."""
+        """Draw what each method found, how well, and in how many seconds; return the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw.
+        seconds : bool
+            Whether to draw the seconds.
+        """
         panels = [panel for panel in self.display.panels if seconds or panel.name != "seconds"]
         return ComparisonDisplay(self.display.labels, panels, self.display.total).plot(ax)
 
@@ -118,6 +126,13 @@ def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":
     """Return one row a method: means over seeds, all notes, and the spread of the measure.
 
     The best come first; those that did not run with all seeds last, and a note says so.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a method and seed.
+    measure : str
+        The column to order by; empty for none.
     """
     groups = runs.groupby("method", sort=False)
     frame = groups[[name for name in runs.columns if name not in ("method", "seed", *WORDS)]].mean()
@@ -167,6 +182,21 @@ def _is_text(value: Any) -> bool:
 def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, example: str) -> dict[str, Any]:
     """Return what to compare by label: objects of a kind, or names of known ones; raise for anything else.
 
+    Parameters
+    ----------
+    given : str, object, sequence or mapping
+        What the user asked for; "all" is every known name.
+    noun : str
+        What messages call one.
+    known : sequence of str
+        The names.
+    kind : type
+        The class of objects.
+    example : str
+        What messages give as an example of an object.
+
+    Examples
+    --------
     >>> chosen_by_label("all", "method", ["smc", "dme"], float, "a number")
     {'smc': 'smc', 'dme': 'dme'}
     """

@@ -323,10 +323,21 @@ def test_single_measurements_tell_more_than_their_means(short_chains):
     assert single.fit_result_.status == "sampled"
 
 
-def test_one_target_column_is_fitted_as_a_flat_array_is(short_chains):
+@pytest.mark.parametrize("targets", ["mean", "single"])
+def test_one_target_column_is_fitted_as_a_flat_array_is_and_answers_in_a_column(targets, short_chains):
     x, y, y_task, z = two_tables("single")
-    flat, column = (TaskTransformedGP(targets="single").fit(x, y, y_task, part) for part in (z, z[:, None]))
-    np.testing.assert_allclose(column.predict(GRID).ravel(), flat.predict(GRID), rtol=1e-10)
+    settings = {"targets": targets, "n_restarts": 0}
+    flat, column = (TaskTransformedGP(**settings).fit(x, y, y_task, part) for part in (z, z[:, None]))
+    for answer in (
+        lambda gp: gp.predict(GRID),
+        lambda gp: gp.predict(GRID, return_std=True)[1],
+        lambda gp: gp.predict(GRID, return_cov=True)[1],
+        lambda gp: gp.sample(GRID, 2, seed=0),
+        lambda gp: gp.leave_one_out()[0],
+        lambda gp: gp.leave_one_out()[1],
+        lambda gp: gp.standardized_residuals(),
+    ):
+        np.testing.assert_allclose(answer(column), answer(flat)[..., None], rtol=1e-9, atol=1e-12)
 
 
 def test_drift_widens_the_bands(monkeypatch):

@@ -83,6 +83,15 @@ def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:
     """Return the default covariance of f: smooth variation, plus an effect of labels, plus (if `trend`) a linear one.
 
     The smooth part is Matern-3/2 with a lengthscale for each column, log-normal around twice the column's spread.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
+    trend : bool
+        Whether to add a linear one.
     """
     numeric, labels = numeric_columns(x), label_columns(x)
     parts: list[Kernel] = []
@@ -102,6 +111,15 @@ def in_data_units(kernel: Kernel, x: np.ndarray, variance: float) -> Kernel:
 
     Lengthscales follow the rule of `smooth_kernel`. The mean variance at the rows is that of the targets, through a
     variance in front if the kernel has none of its own; sums keep their proportions.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel as given.
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
     """
     numeric = numeric_columns(x)
     scales = np.ones(x.shape[1])
@@ -121,6 +139,17 @@ def given_kernel(given: Kernel, x: np.ndarray, variance: float, hyperpriors: boo
 
     With `hyperpriors`, lengthscales and variances have the log-normal priors and the ranges of `smooth_kernel`, which
     an integral over them needs to be finite. Ranges are widened to hold the values that were given.
+
+    Parameters
+    ----------
+    given : Kernel
+        The kernel as given.
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
+    hyperpriors : bool
+        Whether to set priors and ranges.
     """
     kernel = in_data_units(given, x, variance)
     if not hyperpriors:
@@ -145,6 +174,15 @@ def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelCh
 
     Its variance is log-normal around `SearchRanges.trend` of that of the targets. Labels have no trend, nor columns
     that never change, of which data do not show the slope. A given kernel with no named parameters is left as it is.
+
+    Parameters
+    ----------
+    choice : KernelChoice
+        The smooth part.
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
     """
     columns = [j for j in numeric_columns(x) if varying_columns(x[:, [j]]).all()]
     if not columns or choice.free is None:
@@ -182,6 +220,15 @@ def plain_kernel(rows: np.ndarray, variance: float, learn_variance: bool = False
     """Return the paper's kernel in the units of the data: Gaussian, categorical for labels.
 
     The paper's variances are fixed; of a function that is seen directly or through known weights it can be learned.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows of x or y.
+    variance : float
+        That of the targets.
+    learn_variance : bool
+        Whether it is learned.
     """
     numeric, labels = numeric_columns(rows), label_columns(rows)
     if not numeric:

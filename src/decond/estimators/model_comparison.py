@@ -70,8 +70,8 @@ def compare(
     **Where the truth is known**: the root mean square error of f, and the fraction of the truth inside the 95 % band
     of models that have one. **Where it is not**: task rows are held out in folds. Their z is predicted as
     E[f(X) | y] = Σ_i a_i(y) f(x_i), with each model's f and the same weights a(y) for all models, which are learned
-    from the pairs alone; so it is the functions that are compared. For a mediator of labels, whole labels are held out,
-    and a(y) is the mean over their rows.
+    from the pairs alone; so it is the functions that are compared. For a mediator of labels, whole labels are held
+    out, and a(y) is the mean over their rows.
 
     A model that cannot be fitted is a row with the reason among its notes.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_number, as_targets, check_choice
@@ -104,7 +105,9 @@ class PosteriorRegressor(ProbabilisticRegressor):
     seed: int
     _data: tuple[Any, ...]
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
+    ) -> Any:
         """Return E[f] at the rows of X; also its standard deviation, or its covariance between the rows.
 
         Parameters
@@ -137,7 +140,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
         check_is_fitted(self)
         found = self._left_out()
-        return found.mean * self.scale_ + self.offset_, np.sqrt(found.variance) * self.scale_
+        mean = self._in_units(found.mean)
+        return mean, np.sqrt(found.variance).reshape(mean.shape) * self.scale_
 
     def standardized_residuals(self) -> np.ndarray:
         """Return (target - mean) / deviation of every target, mean and deviation predicted from the other targets.
@@ -145,7 +149,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         If the error bars are right they are like draws of N(0, 1); `plotting.ResidualsDisplay` draws them.
         """
         mean, deviation = self.leave_one_out()
-        return (self.average_.z * self.scale_ + self.offset_ - mean) / deviation
+        return (self._in_units(self.average_.z) - mean) / deviation
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of the targets at the learned hyperparameters; of labels, that of their means.
@@ -316,7 +320,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         """Maximize the evidence and, for honest error bars, integrate over the hyperparameters."""
         variables = select(
             model,
-            free_paths(model, choice, extra),
+            _free_paths(model, choice, extra),
             extra.tied,
             {**choice.bounds, **extra.bounds},
             {**choice.hyperpriors, **extra.hyperpriors},
@@ -477,7 +481,7 @@ def fitted_quietly(model: Any, *tables: Any) -> Any:
         return model.fit(*data, z_std=z_std, group_sizes=group_sizes)
 
 
-def free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
+def _free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
     """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation."""
     if choice.free is not None:
         return [*choice.free, *extra.free]

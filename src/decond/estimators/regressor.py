@@ -183,9 +183,10 @@ class ProbabilisticRegressor(IndirectRegressor):
             )
         if return_std:
             mean, variance = posterior.moments(rows)
+            mean = self._in_units(mean)
             std = np.sqrt(variance[:, None] if variance.ndim < mean.ndim else variance)
-            return mean * self.scale_ + self.offset_, np.broadcast_to(std * self.scale_, mean.shape).copy()
-        mean = posterior.mean(rows) * self.scale_ + self.offset_
+            return mean, np.broadcast_to(std * self.scale_, mean.shape).copy()
+        mean = self._in_units(posterior.mean(rows))
         if return_cov:
             covariance = posterior.covariance(rows)
             covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
@@ -210,4 +211,9 @@ class ProbabilisticRegressor(IndirectRegressor):
         """
         check_is_fitted(self)
         posterior, rows = self.posterior_, self._known_columns(X)
-        return posterior.sample(rows, n, seed) * self.scale_ + self.offset_
+        return self._in_units(posterior.sample(rows, n, seed), axes=2)
+
+    def _in_units(self, values: np.ndarray, axes: int = 1) -> np.ndarray:
+        """Return values in the units of the targets; one column of targets is one column of values (..., 1)."""
+        columns = values[..., None] if np.ndim(self.offset_) and values.ndim == axes else values
+        return np.asarray(columns * self.scale_ + self.offset_)

@@ -27,7 +27,7 @@ from decond.estimators.defaults import (
     noise_start,
     plain_kernel,
 )
-from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly, free_paths
+from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, _free_paths, fitted_quietly
 from decond.gp import (
     Aggregated,
     FitResult,
@@ -353,7 +353,7 @@ class TaskTransformedGP(PosteriorRegressor):
         model = Model(FunctionPrior(choice.kernel), observation)
         extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(z)})
         variables = select(
-            model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+            model, _free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
         )
         candidate = sample_latent_inputs(
             "latent inputs",

@@ -20,12 +20,25 @@ __all__ = ["Candidate", "ModelAverage", "stacking_weights"]
 
 
 def stacking_weights(log_densities: np.ndarray, draws: int = 4096) -> np.ndarray:
-    """Return stacking weights from log densities of held-out targets, of shape (candidates, targets).
+    """Return stacking weights from log densities of held-out targets.
 
     Stacking maximizes Σ_j log Σ_k w_k p_k(z_j), which with few targets puts all weight on one of several candidates
     that are about as good. These are posterior means of the weights instead, with that sum as the log-likelihood and
     a uniform prior on the simplex (Yao, Pirš, Vehtari & Gelman 2022, doi:10.1214/21-BA1287), from draws of the prior.
 
+    Parameters
+    ----------
+    log_densities : ndarray of shape (k, m)
+        Of each held-out target under each candidate.
+    draws : int
+        Draws of the prior.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+
+    Examples
+    --------
     >>> stacking_weights(np.log([[0.9, 0.8, 0.9], [0.1, 0.1, 0.1]])).round(1)
     array([0.8, 0.2])
     >>> stacking_weights(np.zeros((2, 50))).round(2)
@@ -59,7 +72,17 @@ class Candidate(NamedTuple):
 
     @classmethod
     def of(cls, name: str, model: Model, sample: HyperparameterSample) -> "Candidate":
-        """Return a candidate from a sample of its hyperparameters."""
+        """Return a candidate from a sample of its hyperparameters.
+
+        Parameters
+        ----------
+        name : str
+            What tables call it.
+        model : Model
+            The model.
+        sample : HyperparameterSample
+            Values with weights.
+        """
         return cls(name, model, sample.values, sample.weights)
 
     def medians(self) -> dict[str, Any]:
@@ -75,7 +98,15 @@ class Candidate(NamedTuple):
         return [condition(model.prior, model.observation, z) for model in models]
 
     def predicted(self, parts: Sequence[Any], z: np.ndarray) -> LeftOut:
-        """Return every target predicted from the others, given the posteriors of the parts."""
+        """Return every target predicted from the others.
+
+        Parameters
+        ----------
+        parts : sequence of Posterior
+            The posteriors that `parts` returns.
+        z : ndarray of shape (m,) or (m, t)
+            The centered targets.
+        """
         return self.left_out or _left_out(parts, self.weights, z)
 
 
@@ -109,12 +140,32 @@ class ModelAverage(NamedTuple):
 
     @classmethod
     def single(cls, model: Model, z: np.ndarray, name: str = "model as given") -> "ModelAverage":
-        """Return one model as it is."""
+        """Return one model as it is.
+
+        Parameters
+        ----------
+        model : Model
+            The model.
+        z : ndarray of shape (m,) or (m, t)
+            The centered targets.
+        name : str
+            What tables call it.
+        """
         return cls((Candidate(name, model, ({},), np.ones(1)),), np.ones(1), z)
 
     @classmethod
     def stacked(cls, candidates: Sequence[Candidate], z: np.ndarray, threshold: float = 0.01) -> "ModelAverage":
-        """Average candidates by stacking; those with a weight below the threshold are dropped."""
+        """Average candidates by stacking.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+            The models.
+        z : ndarray of shape (m,) or (m, t)
+            The centered targets.
+        threshold : float
+            Candidates with a smaller weight are dropped.
+        """
         if len(candidates) == 1:
             return cls(tuple(candidates), np.ones(1), z)
         densities = [candidate.predicted(candidate.parts(z), z).log_density for candidate in candidates]
@@ -147,10 +198,10 @@ class ModelAverage(NamedTuple):
     def median(self, path: str) -> float:
         """Return the weighted median of a scalar hyperparameter over all parts, by path."""
         values, weights = [], []
-        for share, candidate in zip(self.weights, self.candidates, strict=True):
+        for own, candidate in zip(self.weights, self.candidates, strict=True):
             fixed = candidate.model.values()[path]
             values += [float(part.get(path, fixed)) for part in candidate.values]
-            weights += [share * weight for weight in candidate.weights]
+            weights += [own * weight for weight in candidate.weights]
         return float(_median(values, np.array(weights)))
 
     def table(self) -> list[tuple[str, float]]:
