@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,9 +79,17 @@ class Comparison:
         >>> Comparison("toy", frame, frame, ComparisonDisplay(["dual"], [])).as_dict()["methods"]
         {'dual': {'RMSE': None, 'notes': 'did not run'}}
         """
-        rows = {str(name): _plain(row) for name, row in self.frame.to_dict("index").items()}
-        runs = [_plain(row) for row in self.runs.reset_index(drop=True).to_dict("records")]
-        return {"problem": self.title, "measure": self.measure, "methods": rows, "runs": runs, "notes": self.notes}
+        methods, runs = (
+            json.loads(self.frame.to_json(orient="index", double_precision=15)),
+            self.runs.to_json(orient="records", double_precision=15),
+        )
+        return {
+            "problem": self.title,
+            "measure": self.measure,
+            "methods": methods,
+            "runs": json.loads(runs),
+            "notes": self.notes,
+        }
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write compare.csv, compare.json and compare.png into a folder, which is made; return their paths."""
@@ -106,20 +113,6 @@ class Comparison:
         told = {str(name): note for name, note in self.frame.get("notes", {}).items() if note}
         said = [*self.notes, *(f"{name}: {note}" for name, note in told.items())]
         return card("Comparison", self.title, table(["method", *columns], rows), sentences(said))
-
-
-def _plain(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return a row whose numbers are Python's, and None where they are not finite."""
-    return {str(name): _number(value) for name, value in row.items()}
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, str) or value is None:
-        return value
-    number = float(value)
-    if not math.isfinite(number):
-        return None
-    return int(number) if number.is_integer() and not isinstance(value, float) else number
 
 
 def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":
