@@ -79,14 +79,12 @@ class Comparison:
         >>> Comparison("toy", frame, frame, ComparisonDisplay(["dual"], [])).as_dict()["methods"]
         {'dual': {'RMSE': None, 'notes': 'did not run'}}
         """
-        methods, runs = (
-            json.loads(self.frame.to_json(orient="index", double_precision=15)),
-            self.runs.to_json(orient="records", double_precision=15),
-        )
+        methods = self.frame.to_json(orient="index", double_precision=15)
+        runs = self.runs.to_json(orient="records", double_precision=15)
         return {
             "problem": self.title,
             "measure": self.measure,
-            "methods": methods,
+            "methods": json.loads(methods),
             "runs": json.loads(runs),
             "notes": self.notes,
         }

@@ -13,7 +13,6 @@ from decond.gp import (
     Direct,
     FunctionPrior,
     LatentInput,
-    MixturePosterior,
     TaskTransformed,
     Transformed,
     WeightPrior,
@@ -346,21 +345,3 @@ def test_prediction_does_not_change_the_posterior(prior, observation):
 
 
 # ---- mixtures --------------------------------------------------------------------------------------------------
-
-
-def test_mixture_has_the_moments_of_its_parts_and_their_spread():
-    z, weights = targets(OBSERVATIONS["direct"]), np.array([0.3, 0.7])
-    parts = [condition(prior, OBSERVATIONS["direct"], z) for prior in PRIORS.values()]
-    mixed = MixturePosterior(parts, weights)
-    means, covariances = [part.mean(X_NEW) for part in parts], [part.covariance(X_NEW) for part in parts]
-    center = weights @ means
-    expected = oracles.mixture(means, covariances, weights, center)
-    np.testing.assert_allclose(mixed.mean(X_NEW), center, rtol=1e-12)
-    np.testing.assert_allclose(mixed.covariance(X_NEW), expected, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(mixed.variance(X_NEW), np.diag(expected), rtol=1e-10)
-    left = [part.leave_one_out() for part in parts]
-    means, spreads = [mean for mean, _ in left], [np.diag(variance) for _, variance in left]
-    center = weights @ means
-    np.testing.assert_allclose(mixed.leave_one_out()[0], center, rtol=1e-12)
-    variances = np.diag(oracles.mixture(means, spreads, weights, center))
-    np.testing.assert_allclose(mixed.leave_one_out()[1], variances, rtol=1e-10)

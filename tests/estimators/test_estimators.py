@@ -122,14 +122,6 @@ def test_an_honest_map_drops_the_uncertainty_of_the_mediator():
         TaskTransformedGP(mediator="mean").fit(*TOY)
 
 
-def test_progress_is_reported():
-    seen = []
-    TaskTransformedGP(uncertainty="plain", n_restarts=0).fit(
-        *(t[:20] for t in TOY), progress=lambda *now: seen.append(now)
-    )
-    assert [count for count, _ in seen] == list(range(1, len(seen) + 1))
-
-
 # ---- labels --------------------------------------------------------------------------------------------------
 
 LABELS = np.array(["mon", "tue", "wed", "thu", "fri"])

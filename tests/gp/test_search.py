@@ -142,26 +142,6 @@ def test_a_search_asks_for_the_gradient_of_points_only_where_it_moves_them():
     assert without[1]["observation.noise"] == pytest.approx(with_points[1]["observation.noise"], rel=1e-12)
 
 
-def test_gradient_with_respect_to_points():
-    rng = np.random.default_rng(0)
-    x, y, y_task = rng.standard_normal((5, 2)), rng.standard_normal((5, 1)), rng.standard_normal((9, 1))
-    z = rng.standard_normal(9)
-    prior = FunctionPrior(kernels.Matern52(1.1))
-    for mediator in ("full", "map"):
-        observation = TaskTransformed(x, y, y_task, kernels.RBF(0.9), noise=0.3, mediator=mediator)
-        gradient = log_evidence_and_gradient(prior, observation, z, points=True)[1]
-        for name in ("x", "y"):
-            at = getattr(observation, name)
-            for index in np.ndindex(at.shape):
-                ends = []
-                for sign in (1.0, -1.0):
-                    moved = at.copy()
-                    moved[index] += sign * 1e-6
-                    ends.append(log_evidence(prior, observation.replace(**{name: moved}), z))
-                slope = (ends[0] - ends[1]) / 2e-6
-                assert gradient[f"observation.{name}"][index] == pytest.approx(slope, rel=1e-5, abs=1e-7)
-
-
 def test_hyperprior_pulls_and_is_not_counted_as_evidence():
     x, z = smooth()
     model = Model(FunctionPrior(kernels.RBF(1.0)), Direct(x, noise=0.1))
