@@ -70,11 +70,9 @@ class DirectGP(PosteriorRegressor):
         self
         """
         rows, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        z = self._centered(np.asarray(targets, dtype=np.float64), self.optimize)
-        choice = self._chosen_kernel(self.kernel, rows, z, self.optimize)
-        return self._learn_or_use(
-            Direct(rows, self._start_noise(z, self.optimize)), z, choice, self.optimize, progress
-        )
+        z = self._centered(np.asarray(targets, dtype=np.float64))
+        choice = self._chosen_kernel(self.kernel, rows, z)
+        return self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
 
     def _known_columns(self, x: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -101,6 +101,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
     noise: Any
     mean: str
     uncertainty: str
+    optimize: bool
     n_restarts: int
     seed: int
     _data: tuple[Any, ...]
@@ -241,8 +242,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
     def _rows_seen(self) -> np.ndarray:
         return np.asarray(self.average_.candidates[0].model.observation.x)
 
-    def _centered(self, z: np.ndarray, own_units: bool) -> np.ndarray:
-        """Return the targets less their mean; several columns are scaled to unit mean square if units are ours."""
+    def _centered(self, z: np.ndarray) -> np.ndarray:
+        """Return the targets less their mean; several columns are scaled to unit mean square for learning."""
         check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.uncertainty, "uncertainty", ("honest", "plain"))
         flat = z.ndim == 1
@@ -251,7 +252,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         constant = np.abs(centered).max(axis=0) <= 1e-12 * np.abs(z).max(axis=0)
         centered = np.where(constant, 0.0, centered)  # what is left of equal targets is rounding
         scale = np.ones(z.shape[1:])
-        if own_units and z[0].size > 1:
+        if self.optimize and z[0].size > 1:
             scale = np.where(constant, 1.0, np.sqrt(np.mean(centered**2, axis=0)))
         self.offset_, self.scale_ = (float(offset), float(scale)) if flat else (offset, scale)
         return centered / self.scale_
@@ -267,10 +268,10 @@ class PosteriorRegressor(ProbabilisticRegressor):
             )
         return errors
 
-    def _start_noise(self, z: np.ndarray, optimize: bool) -> float:
+    def _start_noise(self, z: np.ndarray) -> float:
         """Return the noise to use as given or, where it is learned, to start from: in the units of the targets."""
         given = self._given_noise()
-        return noise_start(z) if optimize or given is None else given
+        return noise_start(z) if self.optimize or given is None else given
 
     def _given_noise(self) -> float | None:
         """Return the noise that was given, in units of the scaled targets."""
@@ -287,7 +288,6 @@ class PosteriorRegressor(ProbabilisticRegressor):
         kernel: Any,
         x: np.ndarray,
         z: np.ndarray,
-        optimize: bool,
         trend: bool = True,
         gain: float = 1.0,
         name: str = "kernel",
@@ -300,7 +300,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         variance = deviation_of(z) ** 2 / gain
         if kernel is not None:
             given = as_kernel(kernel, name)
-            if not optimize:
+            if not self.optimize:
                 return KernelChoice(given)
             return given_kernel(given.rescaled(self._unit() ** -2), x, variance, self.uncertainty == "honest")
         if self.uncertainty == "plain":
@@ -323,10 +323,10 @@ class PosteriorRegressor(ProbabilisticRegressor):
             _free_paths(model, choice, extra),
             extra.tied,
             {**choice.bounds, **extra.bounds},
-            {**choice.hyperpriors, **extra.hyperpriors},
+            choice.hyperpriors,
         )
         restarts = self.n_restarts if extra.restarts is None else extra.restarts
-        quiet = extra.quiet if integrate else list(model.values())  # a first search need not warn
+        quiet = extra.noises if integrate else list(model.values())  # a first search need not warn
         also = extra.also if extra.restarts == 0 else [*extra.also, *self._given_values(model, choice)]
         result = maximize_evidence(
             model, z, variables, restarts, self.seed, progress=progress, quiet=quiet, also=also
@@ -360,13 +360,10 @@ class PosteriorRegressor(ProbabilisticRegressor):
             warn_if_constant(best.log_evidence, z)
         return self
 
-    def _learn_or_use(
-        self, observation: Observation, z: np.ndarray, choice: KernelChoice, optimize: bool, progress: Any
-    ) -> Self:
+    def _learn_or_use(self, observation: Observation, z: np.ndarray, choice: KernelChoice, progress: Any) -> Self:
         """Learn the kernel and the noises that are there, for an observation with a fixed M; or use all as given."""
-        model = Model(FunctionPrior(choice.kernel), observation)
-        if not optimize:
-            return self._use_as_given(model, z)
+        if not self.optimize:
+            return self._use_as_given(Model(FunctionPrior(choice.kernel), observation), z)
         return self._conclude([self._learn_fixed("model", observation, z, choice, progress)], z)
 
     def _learn_fixed(
@@ -387,9 +384,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
         paths = [path for path in noises if values.get(path)]
         bounds = {path: noise_range(z) for path in paths}
-        extra = Extra(paths, bounds=bounds)
-        if first is not None:
-            extra = Extra(paths, bounds=bounds, restarts=0, also=first.optima)
+        extra = Extra(paths, bounds) if first is None else Extra(paths, bounds, restarts=0, also=first.optima)
         return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
@@ -456,21 +451,20 @@ class PosteriorRegressor(ProbabilisticRegressor):
             self.fit_result_ = FitResult.from_state(state["fit_result"], self.average_.best)
 
 
+@dataclasses.dataclass(frozen=True)
 class Extra:
-    """What the observation adds to the parameters of a kernel choice when a model is learned."""
+    """What the observation adds to the parameters of a kernel choice when a model is learned, by path."""
 
-    def __init__(
-        self,
-        free: Any = (),
-        tied: Any = (),
-        bounds: Any = None,
-        hyperpriors: Any = None,
-        restarts: int | None = None,
-        also: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        self.free, self.tied, self.restarts, self.also = tuple(free), tuple(tied), restarts, list(also)
-        self.quiet = tuple(path for path in self.free if path.endswith("noise"))  # it may well be next to nothing
-        self.bounds, self.hyperpriors = dict(bounds or {}), dict(hyperpriors or {})
+    free: Sequence[str]
+    bounds: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    tied: Sequence[tuple[str, ...]] = ()
+    restarts: int | None = None
+    also: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """Parameters that may well be next to nothing, of which no warning is needed."""
+        return tuple(path for path in self.free if path.endswith("noise"))
 
 
 def fitted_quietly(model: Any, *tables: Any) -> Any:

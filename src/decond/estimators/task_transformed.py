@@ -190,7 +190,7 @@ class TaskTransformedGP(PosteriorRegressor):
             groups = shared_groups(y, y_task, targets)
             self._fit_labels(rows, y, groups, targets, errors, group_sizes, progress)
         else:
-            z = self._centered(targets, self.optimize)
+            z = self._centered(targets)
             variance = None if errors is None else (errors / self._unit()) ** 2
             if paper:
                 self._fit_paper(rows, y, y_task, z, variance, progress)
@@ -231,23 +231,23 @@ class TaskTransformedGP(PosteriorRegressor):
         self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
     ) -> None:
         """Learn the paper's model, with the kernels that were given or Gaussian ones."""
-        size, optimize = deviation_of(z) ** 2, self.optimize
+        size = deviation_of(z) ** 2
         first = (
             plain_kernel(x, size)
             if self.kernel_x is None
-            else self._chosen_kernel(self.kernel_x, x, z, optimize, name="kernel_x")
+            else self._chosen_kernel(self.kernel_x, x, z, name="kernel_x")
         )
         second = (
             plain_kernel(y, size)
             if self.kernel_y is None
-            else self._chosen_kernel(self.kernel_y, y, z, optimize, name="kernel_y")
+            else self._chosen_kernel(self.kernel_y, y, z, name="kernel_y")
         )
-        noise = self._start_noise(z, optimize)
+        noise = self._start_noise(z)
         observation = TaskTransformed(
             x, y, y_task, second.kernel, noise=noise, mediator=self.mediator, target_variance=variance
         )
         model = Model(FunctionPrior(first.kernel), observation)
-        if not optimize:
+        if not self.optimize:
             self._use_as_given(model, z)
             return
         choice = _joined(model, first.under("prior.kernel."), second.under("observation.kernel_y."))
@@ -268,7 +268,7 @@ class TaskTransformedGP(PosteriorRegressor):
         progress: Any,
     ) -> None:
         """Learn from labels that both tables have: each target is a mean over the rows with its label."""
-        z = self._centered(targets[groups.task], True)
+        z = self._centered(targets[groups.task])
         means = (groups.means - self.offset_) / self.scale_
         variance = None
         if errors is not None:
@@ -277,12 +277,12 @@ class TaskTransformedGP(PosteriorRegressor):
         observation = Aggregated(
             x[groups.rows],
             groups.group,
-            noise=self._start_noise(z, True),
+            noise=self._start_noise(z),
             group_sizes=_sizes_by_group(group_sizes, y[groups.rows], groups.group),
             repeats=groups.counts,
             target_variance=variance,
         )
-        choice = self._chosen_kernel(self.kernel_x, observation.x, z, True, name="kernel_x")
+        choice = self._chosen_kernel(self.kernel_x, observation.x, z, name="kernel_x")
         learn_groups(self, observation, means, choice, progress)
 
     def _fit_mean(
@@ -294,7 +294,7 @@ class TaskTransformedGP(PosteriorRegressor):
         first search is restarted; the others begin where the last one ended.
         """
         choice = self._scaled_kernel(x, z).under("prior.kernel.")
-        prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z, True), None
+        prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z), None
         fits: list[Fit] = []
         spent = 0
         also: list[dict[str, Any]] = []
@@ -303,10 +303,10 @@ class TaskTransformedGP(PosteriorRegressor):
                 model = self._given(prior, description(prior.covariance), noise, choice, variance)
                 extra = Extra(
                     ["observation.noise"],
-                    [(choice.amplitude, "observation.scale")],
                     {"observation.noise": noise_range(z)},
-                    restarts=restarts,
-                    also=also,
+                    [(choice.amplitude or "", "observation.scale")],
+                    restarts,
+                    also,
                 )
                 fit = self._learn(name, model, z, choice, extra, progress, integrate=last)
                 prior, noise, restarts = fit.result.model.prior, fit.result.model.observation.noise, 0
@@ -345,7 +345,7 @@ class TaskTransformedGP(PosteriorRegressor):
             kernel = plain_kernel(x, 1.0).kernel
             smoothers = _smoothers(x, y, y_task, self.seed)
             support, tables = x, [smoother.probabilities(kernel) for smoother in smoothers]
-        choice = self._chosen_kernel(self.kernel_x, x, z, True, name="kernel_x").under("prior.kernel.")
+        choice = self._chosen_kernel(self.kernel_x, x, z, name="kernel_x").under("prior.kernel.")
         weights = np.mean(tables, axis=0)
         observation = LatentInput(
             support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance
@@ -405,7 +405,7 @@ class TaskTransformedGP(PosteriorRegressor):
 
         Parts of a sum keep their proportions: the amplitude alone is learned, so that it is the variance of f.
         """
-        choice = self._chosen_kernel(self.kernel_x, x, z, True, trend=False, name="kernel_x")
+        choice = self._chosen_kernel(self.kernel_x, x, z, trend=False, name="kernel_x")
         if choice.amplitude is not None:
             return choice
         if hasattr(choice.kernel, "variance"):

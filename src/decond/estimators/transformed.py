@@ -85,10 +85,10 @@ class TransformedGP(PosteriorRegressor):
                 'mean="constant" needs columns of transformation that sum to one, so that f and z have one mean. '
                 'Use mean="zero".',
             )
-        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.optimize)
-        noise = 0.0 if self.noise == 0 else self._start_noise(targets, self.optimize)
-        choice = self._chosen_kernel(self.kernel, rows, targets, self.optimize, gain=_gain(seen))
-        return self._learn_or_use(seen.replace(noise=noise), targets, choice, self.optimize, progress)
+        targets = self._centered(as_targets(z, "z", seen.size, seen.partner))
+        noise = 0.0 if self.noise == 0 else self._start_noise(targets)
+        choice = self._chosen_kernel(self.kernel, rows, targets, gain=_gain(seen))
+        return self._learn_or_use(seen.replace(noise=noise), targets, choice, progress)
 
 
 def _gain(seen: Transformed) -> float:
