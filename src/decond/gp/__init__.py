@@ -6,10 +6,16 @@ Everything here is one equation, z̃ = Mᵀ f(x) + noise(Σ). The prior says wha
 
 from decond.gp.conditional_learning import ConditionalFit, ConditionalSettings, conditional_model, learn_conditional
 from decond.gp.conditioning import PointEstimate, condition, estimate, log_evidence, log_evidence_and_gradient
-from decond.gp.laplace import HyperparameterSample, LaplaceSettings, sample_hyperparameters
 from decond.gp.latent_input import LatentInput
 from decond.gp.latent_sampler import SamplerSettings, sample_latent_inputs
-from decond.gp.model_average import Candidate, ModelAverage, stacking_weights
+from decond.gp.model_average import (
+    Candidate,
+    HyperparameterSample,
+    LaplaceSettings,
+    ModelAverage,
+    sample_hyperparameters,
+    stacking_weights,
+)
 from decond.gp.observations import Aggregated, Direct, Observation, TaskTransformed, Transformed
 from decond.gp.posteriors import MixturePosterior, Posterior
 from decond.gp.priors import FunctionPrior, Prior, WeightPrior
