@@ -215,15 +215,14 @@ def test_single_precision_is_taken_as_it_is():
     np.testing.assert_array_equal(single[1]["inducing"], double[1]["inducing"])
 
 
-def test_predictions_in_blocks(monkeypatch):
-    from decond.gp import posterior as module
+def test_predictions_in_chunks():
+    from decond.gp.posteriors import ChunkSettings
 
     u, x, z = problem(6, 40)
     model = SparseModel(KERNELS["matern"], u, noise=0.2)
     posterior = model.condition(model.statistics(Table(x, z)))
     mean, std = posterior.mean(x), posterior.std(x)
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 0)
-    monkeypatch.setattr(module, "LEAST_ROWS", 7)
+    posterior.chunks = ChunkSettings(entries=0, least_rows=7)
     np.testing.assert_allclose(posterior.mean(x), mean, rtol=1e-12)
     np.testing.assert_allclose(posterior.std(x), std, rtol=1e-12)
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
+from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
-from decond.estimators.base import IndirectRegressor
-from decond.estimators.defaults import numeric_columns, plain_kernel
-from decond.estimators.linked import linked_mediators
+from decond.estimators.defaults import plain_kernel
+from decond.estimators.regressor import IndirectRegressor
 from decond.features import Nystrom
 from decond.kernels.base import Kernel
 from decond.linalg import add_to_diagonal, cholesky

@@ -11,10 +11,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.estimators.base import MEANS, AnsweringRegressor
-from decond.estimators.defaults import AMPLITUDE_SPREAD, NOISE_START, NOISES, VARIANCES, smooth_kernel
-from decond.estimators.linked import linked_mediators, mediator_of_numbers
+from decond.estimators.defaults import SearchRanges, smooth_kernel
+from decond.estimators.regressor import ProbabilisticRegressor
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
 from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.kernels import Scaled
@@ -36,7 +36,7 @@ Seed = int | np.random.Generator | None
 Rows = ArrayLike | Source
 
 
-class TaskTransformedFeatures(AnsweringRegressor):
+class TaskTransformedFeatures(ProbabilisticRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
 
     The model is the paper's task-transformed Bayesian linear model (Theorem 5.3, part 1) in features of two kernels.
@@ -269,7 +269,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
 
     def _check_settings(self) -> None:
         check_choice(self.features, "features", ("nystrom", "fourier"))
-        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.mediator, "mediator", ("full", "map"))
         check_choice(self.lengthscales, "lengthscales", ("subsample", "passes", "given"))
         for name in ("n_features", "sample_size", "full_iterations"):
@@ -455,7 +455,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
             value if self.optimize or kernel is None else getattr(as_kernel(kernel, "kernel"), "variance", 1.0)
             for kernel, value in zip((self.kernel_x, self.kernel_y), expected, strict=True)
         )
-        noise = NOISE_START * spread if self.noise is None else float(self.noise)
+        noise = SearchRanges.noise_start * spread if self.noise is None else float(self.noise)
         model = model.replace(noise=noise, variance_x=first, variance_y=second, mediator=self.mediator)
         return _Start(model, sides, spread, *expected)
 
@@ -581,12 +581,12 @@ class _Start(NamedTuple):
 
     def variables(self) -> list[Variable]:
         """Return what is learned: noise and variances, and the parameters of the features of the sides."""
-        low, high = NOISES[0] * self.spread, NOISES[1] * self.spread
+        low, high = SearchRanges.noises[0] * self.spread, SearchRanges.noises[1] * self.spread
         bounds: dict[str, Any] = {"noise": (min(low, self.model.noise), max(high, self.model.noise))}
         hyperpriors: dict[str, LogNormal] = {}
         for path, value in (("variance_x", self.variance_x), ("variance_y", self.variance_y)):
-            bounds[path] = (VARIANCES[0] * value, VARIANCES[1] * value)
-            hyperpriors[path] = LogNormal(value, AMPLITUDE_SPREAD)
+            bounds[path] = (SearchRanges.variances[0] * value, SearchRanges.variances[1] * value)
+            hyperpriors[path] = LogNormal(value, SearchRanges.amplitude_spread)
         free = ["noise", *hyperpriors]
         for side, prefix in zip(self.sides, ("features_x.", "features_y."), strict=False):
             if side.free:

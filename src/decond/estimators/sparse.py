@@ -13,11 +13,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.checks import as_count, as_number, as_rows, check_choice
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
-from decond.estimators.defaults import NOISE_START, KernelChoice, in_data_units, smooth_kernel
+from decond.estimators.defaults import (
+    KernelChoice,
+    SearchRanges,
+    in_data_units,
+    noise_range,
+    noise_start,
+    smooth_kernel,
+)
+from decond.estimators.regressor import ProbabilisticRegressor
 from decond.features.base import as_kernel
 from decond.gp import FitResult
-from decond.gp.fit import constant_log_evidence, warn_if_no_better
+from decond.gp.search import constant_log_evidence, warn_if_no_better
 from decond.kernels.base import Kernel
 from decond.parameters import same
 from decond.streaming.cluster import as_cluster_source
@@ -34,7 +41,7 @@ __all__ = ["SparseGP"]
 Array = NDArray[np.float64]
 
 
-class SparseGP(AnsweringRegressor):
+class SparseGP(ProbabilisticRegressor):
     """Regression on a table of any length through a few inducing points (section 8.2 of the paper).
 
     Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of many rows a sample is
@@ -252,7 +259,7 @@ class SparseGP(AnsweringRegressor):
 
     def _points(self, rows: Array) -> Array:
         """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
-        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.prediction, "prediction", ("targets", "latent"))
         if self.inducing is None:
             return starting_points(rows, as_count(self.n_inducing, "n_inducing"), self.seed)
@@ -273,12 +280,12 @@ class SparseGP(AnsweringRegressor):
         """Return a partial fit that learns nothing; a noise that is not given is in proportion to the amplitude."""
         points, noise = self._points(summary.sample.x), self._given_noise()
         if self.kernel is None:
-            variance = 1.0 if noise is None else (noise / NOISE_START) ** 2
+            variance = 1.0 if noise is None else (noise / SearchRanges.noise_start) ** 2
             kernel = smooth_kernel(points, variance, trend=False).kernel
         else:
             kernel = as_kernel(self.kernel, "kernel")
         if noise is None:
-            noise = NOISE_START * float(np.sqrt(np.mean(kernel.diag(points))))
+            noise = SearchRanges.noise_start * float(np.sqrt(np.mean(kernel.diag(points))))
         follows = self.kernel is None and self.noise is None
         return _PartialFit(SparseModel(kernel, points, noise), self.mean == "constant", follows)
 

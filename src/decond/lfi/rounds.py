@@ -379,7 +379,9 @@ def _as_seen(method: Method, observed: Observation, summarize: Callable[..., Arr
     return observed
 
 
-def _check_raw_names(observed: Observation, prior: Prior, store: SimulationStore | str | os.PathLike[str]) -> None:
+def _check_raw_names(
+    observed: Observation, prior: Prior, store: SimulationStore | str | os.PathLike[str] | None
+) -> None:
     """Raise if a raw observation has names, and the simulator returns others or has them in another order."""
     names = names_of(observed)
     if names is None:
