@@ -237,14 +237,14 @@ class _Reader:
         return Task(self.path.stem, False, {**arguments, "observed": observed}, [self.path, *read], list(notes))
 
     def _prior(self) -> tuple[Any, list[Path]]:
-        from decond.lfi.prior_file import prior_of, read_prior
+        from decond.lfi import Prior
 
         if "prior" in self.settings and self.prior is not None:
             raise ArgumentError(
                 "prior", f"{self.path} has a prior as a file and as tables [prior.NAME]; leave one of them out."
             )
         if "prior" in self.settings:
-            return read_prior(self._file("prior")), [self._file("prior")]
+            return Prior.from_file(self._file("prior")), [self._file("prior")]
         if not isinstance(self.prior, dict) or not self.prior:
             raise ArgumentError(
                 "prior", f"{self.path} has no prior. Give tables [prior.NAME], or prior = FILE:\n{EXAMPLE}"
@@ -256,7 +256,7 @@ class _Reader:
                 f"{self.path}: {odd[0]!r} in [prior] is not a table. Give each parameter one, [prior.NAME], "
                 f"such as:\n{PRIOR_EXAMPLE}",
             )
-        return prior_of(self.prior, self.path), []
+        return Prior.from_tables(self.prior, self.path), []
 
     def _true_parameters(self, names: tuple[str, ...]) -> list[float]:
         truth = self.settings["truth"]

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Simulations"]
 
-MAX_SHOWN = 12
-"""Columns that notebooks show at most."""
-
 
 class Simulations:
     """Every attempt is a row: parameters `theta`, summaries `x`, and whether it is `valid`, else a reason.
@@ -181,8 +178,9 @@ class Simulations:
         """Show the range of every column and why simulations failed, for notebooks."""
         columns = [*zip(self.names, self.theta.T, strict=True)]
         columns += [(f"x{j + 1}", column[self.valid]) for j, column in enumerate(self.x.T)]
-        rows = [[name, *np.quantile(values, [0.0, 0.5, 1.0])] for name, values in columns[:MAX_SHOWN] if len(values)]
-        more = [f"and {len(columns) - MAX_SHOWN} more columns"] if len(columns) > MAX_SHOWN else []
+        shown = 12  # columns that fit on a screen
+        rows = [[name, *np.quantile(values, [0.0, 0.5, 1.0])] for name, values in columns[:shown] if len(values)]
+        more = [f"and {len(columns) - shown} more columns"] if len(columns) > shown else []
         why = [f"{count} failed: {reason}" for reason, count in self.failures.items()]
         words = f"{len(self)} attempts, {self.n_failed} failed"
         return card("Simulations", words, table(["", "least", "median", "largest"], rows), sentences(more + why))
