@@ -24,7 +24,7 @@ from decond.lfi.methods.residual import ResidualLikelihood
 from decond.lfi.methods.smc import SMCABC
 from decond.lfi.posterior import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.simulation import SimulationOptions, SimulationStore, batched, simulate
+from decond.lfi.simulation import SimulationStore, batched, simulate
 from decond.lfi.simulations import Simulations
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "RejectionABC",
     "ResidualLikelihood",
     "SimulationError",
-    "SimulationOptions",
     "SimulationStore",
     "SimulationWarning",
     "Simulations",
