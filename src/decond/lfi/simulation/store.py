@@ -838,12 +838,8 @@ class SimulationStore:
 
     def _tune(self) -> None:
         """Use the write-ahead log where the file system allows it: reading then never waits for writing."""
-        for _ in range(100):
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError:  # another process is using the file just now
-                time.sleep(0.02)
+        with contextlib.suppress(sqlite3.OperationalError):  # another process is doing the same just now
+            self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     @contextlib.contextmanager
@@ -863,7 +859,10 @@ class SimulationStore:
                     "for it, or end it.",
                     path=self.path,
                 ) from error
-            if any(word in text for word in ("malformed", "not a database", "corrupt", "disk image")):
+            if any(
+                word in text
+                for word in ("malformed", "not a database", "corrupt", "disk image", "user-defined function")
+            ):
                 raise self._damaged(text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
@@ -971,12 +970,11 @@ def _differ(then: str, now: str) -> bool:
     return name != other or (bool(source and text) and source != text)
 
 
-def _checksum(*values: bytes | str | int | None) -> int:
-    total = 0
-    for value in values:
-        data = value if isinstance(value, bytes) else repr(value).encode()
-        total = zlib.crc32(data, zlib.crc32(b"%d " % len(data), total))
-    return total
+def _checksum(
+    round: str, row: int, theta: bytes, x: bytes | None, raw: bytes | None, shape: str | None, reason: str
+) -> int:
+    text = f"{round} {row} {shape} {reason} {x is None} {len(theta)} {len(x or b'')}"
+    return zlib.crc32(b"".join([text.encode(), theta, x or b"", raw or b""]))
 
 
 def _length(connection: sqlite3.Connection, label: str) -> int:
