@@ -157,7 +157,7 @@ class Prior:
         -------
         ndarray of shape (n, d)
         """
-        return self._law.sample(as_count(n, "n"), as_generator(seed))
+        return self._law._sample(as_count(n, "n"), as_generator(seed))
 
     def log_density(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Return the log density at rows of parameters; -inf outside the support."""
@@ -232,7 +232,7 @@ class _Law(Protocol):
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+    def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
     def log_density(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
     def quantiles(self) -> NDArray[np.float64]: ...
     def marginal(self, column: int) -> Any: ...
@@ -248,7 +248,7 @@ class _Independent(_Law):
         supports = np.array([marginal.support() for marginal in self.marginals], dtype=np.float64)
         self.low, self.high = supports[:, 0], supports[:, 1]
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         columns = [marginal.rvs(size=n, random_state=rng) for marginal in self.marginals]
         return np.column_stack(columns).astype(np.float64)
 
@@ -292,7 +292,7 @@ class _Joint(_Law):
         self.log_mass = 0.0 if support is None else self._log_mass()
         self._check_rows()
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         kept = np.empty((0, self.dim))
         for _ in range(self.settings.tries):
             draws = np.asarray(self.joint.rvs(size=n, random_state=rng), np.float64).reshape(n, self.dim)
@@ -320,7 +320,7 @@ class _Joint(_Law):
         return float(np.log(max(mass, 1.0 / n)))
 
     def _check_rows(self) -> None:
-        rows = self.sample(3, np.random.default_rng(0))
+        rows = self._sample(3, np.random.default_rng(0))
         try:
             values = self.log_density(rows)
         except ValueError:
@@ -333,7 +333,7 @@ class _Joint(_Law):
             )
 
     def quantiles(self) -> NDArray[np.float64]:
-        draws = self.sample(self.settings.joint_draws, np.random.default_rng(0))
+        draws = self._sample(self.settings.joint_draws, np.random.default_rng(0))
         return np.quantile(draws, self.settings.levels, axis=0)
 
     def marginal(self, column: int) -> None:

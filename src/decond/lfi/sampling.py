@@ -87,8 +87,8 @@ class TemperedCloud:
         ndarray of shape (n, d)
         """
         mover = _Mover(self.log_prior, self.log_likelihood, self.particles, rng, time_limit, self.settings)
-        mover.resample(np.zeros(len(self.particles)), n)
-        mover.move(self.power, 2.0 * _moves(self.particles.shape[1]))
+        mover._resample(np.zeros(len(self.particles)), n)
+        mover._move(self.power, 2.0 * _moves(self.particles.shape[1]))
         return mover.points
 
 
@@ -158,8 +158,8 @@ def temper(
             log_weights = step * mover.likelihood
             log_evidence += float(logsumexp(log_weights) - np.log(len(log_weights)))
             visited.append(power if step == longest else visited[-1] + step)
-            mover.resample(log_weights, len(log_weights))
-            acceptance = mover.move(visited[-1], _moves(mover.points.shape[1]))
+            mover._resample(log_weights, len(log_weights))
+            acceptance = mover._move(visited[-1], _moves(mover.points.shape[1]))
         seen = (mover.points.copy(), power, log_evidence, acceptance, tuple(visited), mover.evaluations)
         clouds.append(TemperedCloud(*seen, mover.may_go_on(), log_prior, log_likelihood, settings))
     return clouds
@@ -234,12 +234,12 @@ class _Mover:
         """Return whether time and evaluations are left."""
         return time.monotonic() < self._ends and self.evaluations < self.settings.max_evaluations
 
-    def resample(self, log_weights: NDArray[np.float64], n: int) -> None:
+    def _resample(self, log_weights: NDArray[np.float64], n: int) -> None:
         """Replace the particles by `n` of them, drawn in proportion to the weights, in random order."""
         rows = self.rng.permutation(_systematic(log_weights, n, self.rng))
         self.points, self.prior, self.likelihood = self.points[rows], self.prior[rows], self.likelihood[rows]
 
-    def move(self, power: float, moves: float) -> float:
+    def _move(self, power: float, moves: float) -> float:
         """Sweep until each particle has made `moves` accepted moves on average; return the share accepted."""
         accepted = sweeps = 0.0
         while self.may_go_on() and accepted < moves and sweeps < self.settings.most_sweeps:

@@ -553,7 +553,7 @@ class SimulationStore:
         """
         there = set(self._rows("SELECT theta, x FROM simulations WHERE round = 'method'"))
 
-        def keep(theta: NDArray[np.float64], results: Sequence[Result]) -> list[Result]:
+        def _keep(theta: NDArray[np.float64], results: Sequence[Result]) -> list[Result]:
             with self._transaction() as connection:
                 self._enter_round("method", Plan(self.seed))
                 ordered = self._in_first_order(results)
@@ -564,7 +564,7 @@ class SimulationStore:
                         _finish(connection, "round = 'method' AND row = :row", result, row=row)
             return ordered
 
-        return keep
+        return _keep
 
     def observation_of(self, label: str, mark: str) -> str:
         """Return the mark of the observation that a round was proposed for; if there is no such round, note this.
