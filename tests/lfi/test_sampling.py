@@ -5,7 +5,7 @@ import pytest
 from expected import refused
 from scipy import stats
 
-from decond.lfi.sampling import temper
+from decond.lfi.sampling import TemperingSettings, temper
 
 LOW, HIGH = -1.0, 3.0
 CENTERS, SHARES, WIDTH = np.array([[-0.9, 0.0], [2.0, 2.0]]), np.array([0.7, 0.3]), 0.1
@@ -126,7 +126,9 @@ def test_evaluations_are_bounded_and_counted():
         return two_modes(points)
 
     rng = np.random.default_rng(0)
-    [cloud] = temper(box_prior, counted, rng.uniform(LOW, HIGH, (200, 2)), rng, max_evaluations=2000)
+    [cloud] = temper(
+        box_prior, counted, rng.uniform(LOW, HIGH, (200, 2)), rng, settings=TemperingSettings(max_evaluations=2000)
+    )
     assert cloud.evaluations == sum(calls) < 2000 + 200
     assert not cloud.finished
 

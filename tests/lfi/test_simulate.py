@@ -1,6 +1,5 @@
 """Running simulators: the same results however they run, and failures that are kept with their reasons."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -21,14 +20,6 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi import Prior, SimulationStore, batched, simulate
 from decond.lfi.exceptions import FewValidWarning, SimulationError, TransferError, WorkerError
 from decond.lfi.simulation.store import drawn_parameters
-
-
-@contextlib.contextmanager
-def all_fail(failures):
-    """Expect the error that tells why every simulation failed, and how often for each reason."""
-    with pytest.raises(SimulationError) as caught:
-        yield
-    assert caught.value.failures == failures
 
 
 @pytest.fixture(scope="module")
@@ -214,13 +205,6 @@ def test_a_dict_of_a_batch_is_summarized_by_rows(prior):
     assert sims.summary_names is None
 
 
-def test_a_dict_of_a_batch_has_one_number_for_each_row(prior):
-    with pytest.raises(SimulationError) as caught:
-        simulate(lambda theta, rng: {"mean": 1.0}, prior, 3, batched=True)
-    assert list(caught.value.failures.values()) == [3]
-    assert "'mean' has shape ()" in next(iter(caught.value.failures))
-
-
 def in_any_order(theta, rng):
     """Return two summaries by name, in one order or the other."""
     named = {"rate": theta[0], "share": theta[1]}
@@ -246,14 +230,15 @@ def test_as_many_values_under_other_names_are_failures(prior):
 
     sims = simulate(renamed, prior, 40)
     first = "rate" if sims.theta[0, 1] < 0.8 else "speed"
-    other = {"rate": "speed", "speed": "rate"}[first]
     np.testing.assert_array_equal(sims.valid, (sims.theta[:, 1] < 0.8) == (first == "rate"))
-    assert set(sims.failures) == {f"returned {other} where the first simulation has {first}"}
+    assert len(sims.failures) == 1
 
 
-def test_batches_of_the_wrong_length_are_failures(prior):
-    with all_fail({"ValueError: returned 2 rows for a batch of 1": 3}):
-        simulate(lambda theta, rng: np.zeros((2, 1)), prior, 3, batched=True)
+@pytest.mark.parametrize("output", [np.zeros((2, 1)), {"mean": 1.0}, 3.0], ids=["too many", "dict", "number"])
+def test_batches_without_a_row_for_each_are_failures(prior, output):
+    with pytest.raises(SimulationError) as caught:
+        simulate(lambda theta, rng: output, prior, 3, batched=True)
+    assert list(caught.value.failures.values()) == [3]
 
 
 # ---- proposals -----------------------------------------------------------------------------------------------
@@ -379,18 +364,6 @@ def test_when_all_fail_it_is_an_error_that_says_why(prior, tmp_path):
         simulate(broken, prior, 5)
     assert raised.value.failures == failures
     assert "retry_failures" not in str(raised.value)  # there is no store
-
-
-def test_several_reasons_are_counted_when_all_fail(prior):
-    def broken(theta, rng):
-        raise OSError("odd" if rng.random() < 0.5 else "even")
-
-    with pytest.raises(SimulationError) as raised:
-        simulate(broken, prior, 9)
-    failures = raised.value.failures
-    assert set(failures) == {"OSError: odd", "OSError: even"}
-    assert sum(failures.values()) == 9
-    assert all(f"{count} × {reason}" in str(raised.value) for reason, count in failures.items())
 
 
 def test_the_length_of_most_counts_whichever_finishes_first(prior, tmp_path):
@@ -556,38 +529,31 @@ def test_a_worker_that_crashes_is_explained(prior):
 # ---- interruption and progress -------------------------------------------------------------------------------
 
 
-def test_an_interrupt_keeps_what_is_finished_and_opens_the_rest(prior, tmp_path):
-    path = tmp_path / "runs.sqlite"
-    runs = []
-
-    def interrupted(theta, rng):
-        runs.append(theta)
-        if len(runs) == 6:
-            raise KeyboardInterrupt
-        return simulator(theta, rng)
-
-    with pytest.raises(KeyboardInterrupt):
-        simulate(interrupted, prior, 10, store=path)
-    with SimulationStore(path) as store:
-        assert store.counts() == {"open": 5, "running": 0, "asked": 0, "done": 5, "failed": 0}
-    same(simulate(interrupted, prior, 10, store=path), simulate(simulator, prior, 10))
-    assert len(runs) == 11
+def press_ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait()  # the interrupt ends it
 
 
-def test_an_interrupt_by_a_signal_keeps_what_is_finished(prior, tmp_path):
+def raise_interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("interrupt", [press_ctrl_c, raise_interrupt])
+def test_an_interrupt_keeps_what_is_finished_and_opens_the_rest(prior, tmp_path, interrupt):
     path, runs = tmp_path / "runs.sqlite", []
 
     def interrupted(theta, rng):
         runs.append(theta)
         if len(runs) == 6:
-            os.kill(os.getpid(), signal.SIGINT)
-            threading.Event().wait()  # the interrupt ends it
+            interrupt()
         return simulator(theta, rng)
 
     with interruptible(), pytest.raises(KeyboardInterrupt):
         simulate(interrupted, prior, 10, store=path)
     with SimulationStore(path) as store:
         assert store.counts() == {"open": 5, "running": 0, "asked": 0, "done": 5, "failed": 0}
+    same(simulate(interrupted, prior, 10, store=path), simulate(simulator, prior, 10))
+    assert len(runs) == 11
 
 
 def test_it_is_silent_unless_asked(prior, capfd):

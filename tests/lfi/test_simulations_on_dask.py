@@ -23,7 +23,6 @@ from scipy import stats
 
 from decond.lfi.exceptions import StoreWarning, TransferError, WorkerError
 from decond.lfi.prior import Prior
-from decond.lfi.rounds import infer
 from decond.lfi.simulation import SimulationStore, simulate
 
 pytestmark = pytest.mark.slow
@@ -193,17 +192,6 @@ def test_batches_raw_data_and_more_than_one_round(client):
     np.testing.assert_array_equal(sims.raw, alone.raw)
 
 
-def test_inference_gives_the_same_posterior(client, tmp_path):
-    def simulator(theta, rng):
-        return theta + 0.1 * rng.normal(size=2)
-
-    alone = infer(simulator, PRIOR, [1.0, 0.5], 200, rounds=2)
-    with joblib.parallel_config("dask"):
-        posterior = infer(simulator, PRIOR, [1.0, 0.5], 200, rounds=2, store=tmp_path / "runs.sqlite")
-    np.testing.assert_array_equal(posterior.mean(), alone.mean())
-    same(posterior.simulations, alone.simulations)
-
-
 # ---- how it runs ---------------------------------------------------------------------------------------------
 
 
@@ -233,20 +221,6 @@ def test_n_jobs_is_the_number_that_run_at_once(client, tmp_path, config):
         log.unlink()
         simulate(noting(log, 0.05), PRIOR, 8, n_jobs=1)
         assert [what for what, _, _ in lines(log)] == ["begin", "end"] * 8
-
-
-def test_quick_simulations_travel_together_and_slow_ones_alone(dask):
-    def group_of(seconds):
-        def simulator(theta, rng):
-            import distributed
-
-            time.sleep(seconds)
-            return int(distributed.get_worker().get_current_task().rpartition("-")[2])
-
-        return simulator
-
-    assert len(np.unique(simulate(group_of(0.0), PRIOR, 400).x)) < 400  # how many of them: see `_DaskSettings`
-    assert len(np.unique(simulate(group_of(0.25), PRIOR, 6).x)) == 6
 
 
 def test_an_interrupt_stops_at_once_and_keeps_what_is_done(dask, tmp_path, meanwhile):

@@ -322,7 +322,7 @@ def test_damage_is_reported(path, prior, damage):
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("theta", b"\0" * 16), ("theta", b"\0"), ("x", b"\0" * 16), ("reason", "no"), ("row", 7)]
+    ("column", "value"), [("theta", b"\0" * 16), ("theta", 3.0), ("x", b"\0" * 16), ("reason", "no"), ("row", 7)]
 )
 def test_a_changed_row_is_damage(path, prior, column, value):
     simulate(double, prior, 3, store=path)

@@ -244,9 +244,9 @@ def _observation(path: Path, text_format: TextFormat) -> dict[str, float]:
 
 
 def _prior(path: Path) -> "Prior":
-    from decond.lfi.prior_file import read_prior
+    from decond.lfi import Prior
 
-    return read_prior(path)
+    return Prior.from_file(path)
 
 
 def _method(name: str, seed: int, check: bool) -> "Method":

@@ -23,7 +23,7 @@ from decond.lfi.methods.smc import SMCABC
 from decond.lfi.posterior_draws import Posterior
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, infer
-from decond.lfi.simulation import SimulationOptions, SimulationStore, batched, simulate
+from decond.lfi.simulation import SimulationStore, batched, simulate
 from decond.lfi.simulations import Simulations
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "RejectionABC",
     "ResidualLikelihood",
     "SimulationError",
-    "SimulationOptions",
     "SimulationStore",
     "SimulationWarning",
     "Simulations",

@@ -306,19 +306,11 @@ class PriorFileError(ValueError):
         path: The file.
         parameter: The parameter whose table is wrong; None if the file as a whole is.
         keys: The names in that table that are wrong or missing, such as ("low", "high").
-        suggestion: The name that was probably meant, if one is close.
     """
 
-    def __init__(
-        self,
-        message: str,
-        path: Path,
-        parameter: str | None = None,
-        keys: Sequence[str] = (),
-        suggestion: str | None = None,
-    ) -> None:
-        super().__init__(message, path, parameter, keys, suggestion)  # all, so that copies and pickles are whole
-        self.path, self.parameter, self.keys, self.suggestion = path, parameter, tuple(keys), suggestion
+    def __init__(self, message: str, path: Path, parameter: str | None = None, keys: Sequence[str] = ()) -> None:
+        super().__init__(message, path, parameter, keys)  # all, so that copies and pickles are whole
+        self.path, self.parameter, self.keys = path, parameter, tuple(keys)
 
     def __str__(self) -> str:
         """Return the message alone."""

@@ -1,26 +1,43 @@
 """The prior: named parameters, their joint density and support, and coordinates in which kernels work well."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_count, as_generator, as_rows, frozen
 from decond.errors import ArgumentError, ArgumentTypeError
+from decond.lfi.exceptions import PriorFileError
 
 __all__ = ["Prior"]
 
-DECADES = 50.0
-"""A positive parameter whose middle 90 % spans a larger factor than this is worked with on a log scale."""
+EXAMPLE = (
+    '[rate]\ndistribution = "gamma"\na = 2.0\nscale = 1.0\n\n[delay]\ndistribution = "uniform"\nlow = 0.0\nhigh = 5.0'
+)
 
-JOINT_DRAWS = 4000
-"""Draws that tell the location and spread of a joint prior."""
 
-MASS_DRAWS = 100_000
-"""Draws that tell how much of a joint prior lies inside its support."""
+@dataclass(frozen=True)
+class PriorSettings:
+    """How working coordinates and joint priors are found."""
 
-TRIES = 1000
-"""Batches of draws after which a joint prior is said to lie outside its support."""
+    decades: float = 50.0
+    """A positive parameter is worked with on a log scale if its middle 90 % spans a larger factor (convention)."""
+
+    levels: tuple[float, ...] = (0.05, 0.16, 0.5, 0.84, 0.95)
+    """Quantiles: the middle 90 % and 68 %, and the median."""
+
+    joint_draws: int = 4000
+    """Draws that give the location and spread of a joint prior, to 2 % of its spread."""
+
+    mass_draws: int = 100_000
+    """Draws that give how much of a joint prior lies inside its support, to 0.2 %."""
+
+    tries: int = 1000
+    """Batches of draws after which a joint prior counts as outside its support."""
 
 
 class Prior:
@@ -33,6 +50,25 @@ class Prior:
     Working coordinates are where kernels and samplers live: each parameter centered and scaled by the prior, on a
     log scale if its support is a half line or spans decades. They are numbers without units.
 
+    Parameters
+    ----------
+    distributions : mapping or object
+        Distributions of `scipy.stats` by name, or a joint one.
+    names : sequence of str, optional
+        Names of the parameters of a joint distribution.
+    support : tuple of array_like, optional
+        Bounds (low, high) of a joint distribution.
+
+    Attributes
+    ----------
+    names : tuple of str
+    dim : int
+        The number of parameters, d.
+    low, high : ndarray of shape (d,)
+        Bounds of the support.
+
+    Examples
+    --------
     >>> from scipy import stats
     >>> prior = Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
     >>> prior.names, prior.dim
@@ -51,7 +87,7 @@ class Prior:
         names: Sequence[str] | None = None,
         support: tuple[Any, Any] | None = None,
     ) -> None:
-        self._law: _Independent | _Joint
+        self._law: _Law
         if isinstance(distributions, Mapping):
             if names is not None or support is not None:
                 raise ArgumentError(
@@ -65,15 +101,65 @@ class Prior:
             self._law = _Joint(distributions, support, names)
             self.names = _checked_names(names or [f"theta_{i + 1}" for i in range(self._law.dim)], "names")
         self.dim = len(self.names)
-        self.low: np.ndarray = frozen(self._law.low)
-        self.high: np.ndarray = frozen(self._law.high)
+        self.low: NDArray[np.float64] = frozen(self._law.low)
+        self.high: NDArray[np.float64] = frozen(self._law.high)
         self._scale = _WorkingScale(self.low, self.high, self._law.quantiles())
 
-    def sample(self, n: int, seed: Any = 0) -> np.ndarray:
-        """Return n draws (n, d)."""
-        return self._law.sample(as_count(n, "n"), as_generator(seed))
+    @classmethod
+    def from_file(cls, path: str | Path) -> Self:
+        """Return the prior in a TOML file.
 
-    def log_density(self, theta: Any) -> np.ndarray:
+        Each table is a parameter: its `distribution` by the name that scipy.stats gives it, and that distribution's
+        arguments. "uniform" and "loguniform" take `low` and `high`.
+
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "prior.toml"
+        >>> _ = path.write_text(EXAMPLE)
+        >>> Prior.from_file(path)
+        Prior(rate in [0, inf], delay in [0, 5])
+        """
+        path = Path(path)
+        if not path.is_file():
+            found = f"{path} is a folder." if path.is_dir() else f"there is no file {path}."
+            raise FileNotFoundError(f"{found} A prior is a TOML file such as:\n{EXAMPLE}")
+        try:
+            tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise PriorFileError(f"{path} is not valid TOML: {error}. A prior looks like:\n{EXAMPLE}", path) from None
+        return cls.from_tables(tables, path)
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Any], path: Path) -> Self:
+        """Return the prior in tables of a TOML file.
+
+        Parameters
+        ----------
+        tables : mapping
+            A table for each parameter.
+        path : Path
+            The file, for messages.
+        """
+        if not tables:
+            raise PriorFileError(f"{path} has no parameters. A prior looks like:\n{EXAMPLE}", path)
+        return cls({name: _distribution(name, table, path) for name, table in tables.items()})
+
+    def sample(self, n: int, seed: int | np.random.Generator | None = 0) -> NDArray[np.float64]:
+        """Return draws.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int or numpy.random.Generator, optional
+            Fixes them.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
+        return self._law._sample(as_count(n, "n"), as_generator(seed))
+
+    def log_density(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Return the log density at rows of parameters; -inf outside the support."""
         rows = self.rows(theta)
         result = np.full(len(rows), -np.inf)
@@ -84,22 +170,22 @@ class Prior:
 
     def marginal(self, name: str) -> Any:
         """Return the distribution of a parameter that is independent of the others; None if they have a joint one."""
-        return self._law.marginals[self.names.index(name)] if isinstance(self._law, _Independent) else None
+        return self._law.marginal(self.names.index(name))
 
-    def contains(self, theta: Any) -> np.ndarray:
+    def contains(self, theta: ArrayLike) -> NDArray[np.bool_]:
         """Return for each row whether it lies inside the support."""
         rows = np.atleast_2d(np.asarray(theta, dtype=np.float64))
         return np.all((rows >= self.low) & (rows <= self.high) & np.isfinite(rows), axis=1)
 
-    def to_working(self, theta: Any) -> np.ndarray:
+    def to_working(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Return working coordinates φ of rows of parameters inside the support."""
         return self._scale.forward(np.asarray(theta, dtype=np.float64))
 
-    def from_working(self, phi: Any) -> np.ndarray:
+    def from_working(self, phi: ArrayLike) -> NDArray[np.float64]:
         """Return the parameters at working coordinates φ."""
         return self._scale.backward(np.asarray(phi, dtype=np.float64))
 
-    def log_density_working(self, phi: Any) -> np.ndarray:
+    def log_density_working(self, phi: ArrayLike) -> NDArray[np.float64]:
         """Return the log density of φ itself, with the Jacobian; -inf outside the support."""
         rows = np.atleast_2d(np.asarray(phi, dtype=np.float64))
         theta = self._scale.backward(rows)
@@ -110,8 +196,16 @@ class Prior:
             result[inside] = self._law.log_density(theta[inside]) + jacobian
         return result
 
-    def rows(self, theta: Any, name: str = "theta") -> np.ndarray:
-        """Return rows of parameters with the right number of columns, or raise."""
+    def rows(self, theta: ArrayLike, name: str = "theta") -> NDArray[np.float64]:
+        """Return rows of parameters with the right number of columns, or raise.
+
+        Parameters
+        ----------
+        theta : array_like of shape (n, d) or (d,)
+            Parameters.
+        name : str
+            The argument that messages name.
+        """
         array = np.asarray(theta, dtype=np.float64)
         if array.ndim == 1 and self.dim > 1:
             array = array[None, :]
@@ -132,7 +226,19 @@ class Prior:
         return f"Prior({', '.join(parts)})"
 
 
-class _Independent:
+class _Law(Protocol):
+    """The distribution behind a prior."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+    def log_density(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def quantiles(self) -> NDArray[np.float64]: ...
+    def marginal(self, column: int) -> Any: ...
+
+
+class _Independent(_Law):
     """Independent marginals."""
 
     def __init__(self, marginals: dict[str, Any]) -> None:
@@ -142,21 +248,24 @@ class _Independent:
         supports = np.array([marginal.support() for marginal in self.marginals], dtype=np.float64)
         self.low, self.high = supports[:, 0], supports[:, 1]
 
-    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         columns = [marginal.rvs(size=n, random_state=rng) for marginal in self.marginals]
         return np.column_stack(columns).astype(np.float64)
 
-    def log_density(self, rows: np.ndarray) -> np.ndarray:
+    def log_density(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         total = np.zeros(len(rows))
         for marginal, column in zip(self.marginals, rows.T, strict=True):
             total += marginal.logpdf(column)
         return total
 
-    def quantiles(self) -> np.ndarray:
-        return np.array([marginal.ppf(_LEVELS) for marginal in self.marginals]).T
+    def quantiles(self) -> NDArray[np.float64]:
+        return np.array([marginal.ppf(PriorSettings().levels) for marginal in self.marginals]).T
+
+    def marginal(self, column: int) -> Any:
+        return self.marginals[column]
 
 
-class _Joint:
+class _Joint(_Law):
     """One joint distribution, cut to its support."""
 
     def __init__(self, joint: Any, support: tuple[Any, Any] | None, names: Sequence[str] | None) -> None:
@@ -167,7 +276,7 @@ class _Joint:
                 '{"rate": scipy.stats.gamma(2)}, or one joint distribution with rvs and logpdf, such as '
                 "scipy.stats.multivariate_normal(mean, cov).",
             )
-        self.joint = joint
+        self.joint, self.settings = joint, PriorSettings()
         draws = np.asarray(joint.rvs(size=2, random_state=np.random.default_rng(0)), dtype=np.float64)
         self.dim = 1 if draws.ndim == 1 else draws.shape[1]
         if names is not None and len(names) != self.dim:
@@ -183,35 +292,35 @@ class _Joint:
         self.log_mass = 0.0 if support is None else self._log_mass()
         self._check_rows()
 
-    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         kept = np.empty((0, self.dim))
-        for _ in range(TRIES):
+        for _ in range(self.settings.tries):
             draws = np.asarray(self.joint.rvs(size=n, random_state=rng), np.float64).reshape(n, self.dim)
-            kept = np.concatenate([kept, draws[((draws >= self.low) & (draws <= self.high)).all(axis=1)]])
+            kept = np.concatenate([kept, draws[self._inside(draws)]])
             if len(kept) >= n:
                 return kept[:n]
         raise ArgumentError(
             "support",
-            f"only {len(kept)} of {TRIES * n} draws of the joint prior lie inside its support; widen the support, or "
-            "give a distribution that lies in it.",
+            f"only {len(kept)} of {self.settings.tries * n} draws of the joint prior lie inside its support; widen "
+            "the support, or give a distribution that lies in it.",
         )
 
-    def log_density(self, rows: np.ndarray) -> np.ndarray:
+    def log_density(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         values = np.asarray(self.joint.logpdf(rows if self.dim > 1 else rows[:, 0]), np.float64)
         return values.reshape(len(rows)) - self.log_mass
 
     def _log_mass(self) -> float:
         """Return the logarithm of the share inside the support: exact for one parameter, else from draws."""
+        n = self.settings.mass_draws
         if self.dim == 1 and hasattr(self.joint, "cdf"):
             mass = float(np.squeeze(self.joint.cdf(self.high[0]) - self.joint.cdf(self.low[0])))
         else:
-            draws = np.asarray(self.joint.rvs(size=MASS_DRAWS, random_state=np.random.default_rng(0)), np.float64)
-            rows = draws.reshape(MASS_DRAWS, self.dim)
-            mass = float(((rows >= self.low) & (rows <= self.high)).all(axis=1).mean())
-        return float(np.log(max(mass, 1.0 / MASS_DRAWS)))
+            draws = np.asarray(self.joint.rvs(size=n, random_state=np.random.default_rng(0)), np.float64)
+            mass = float(self._inside(draws.reshape(n, self.dim)).mean())
+        return float(np.log(max(mass, 1.0 / n)))
 
     def _check_rows(self) -> None:
-        rows = self.sample(3, np.random.default_rng(0))
+        rows = self._sample(3, np.random.default_rng(0))
         try:
             values = self.log_density(rows)
         except ValueError:
@@ -223,18 +332,22 @@ class _Joint:
                 "has to take rows (n, d) and return n values.",
             )
 
-    def quantiles(self) -> np.ndarray:
-        return np.quantile(self.sample(JOINT_DRAWS, np.random.default_rng(0)), _LEVELS, axis=0)
+    def quantiles(self) -> NDArray[np.float64]:
+        draws = self._sample(self.settings.joint_draws, np.random.default_rng(0))
+        return np.quantile(draws, self.settings.levels, axis=0)
 
+    def marginal(self, column: int) -> None:
+        return None
 
-_LEVELS = (0.05, 0.16, 0.5, 0.84, 0.95)
+    def _inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(((rows >= self.low) & (rows <= self.high)).all(axis=1))
 
 
 class _WorkingScale:
     """φ = (t(θ) - center) / scale, where t is θ, log(θ - low) or -log(high - θ), column by column."""
 
-    def __init__(self, low: np.ndarray, high: np.ndarray, quantiles: np.ndarray) -> None:
-        decades = (low >= 0.0) & (quantiles[-1] > DECADES * np.maximum(quantiles[0], 1e-300))
+    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], quantiles: NDArray[np.float64]) -> None:
+        decades = (low >= 0.0) & (quantiles[-1] > PriorSettings().decades * np.maximum(quantiles[0], 1e-300))
         self.upward = np.isfinite(low) & (~np.isfinite(high) | decades)
         self.downward = ~np.isfinite(low) & np.isfinite(high)
         self.origin = np.where(self.upward & np.isfinite(high), 0.0, np.where(self.downward, high, low))
@@ -244,20 +357,20 @@ class _WorkingScale:
         self.center = shape[2].copy()
         self.scale = np.maximum((shape[3] - shape[1]) / 2.0, 1e-300)
 
-    def forward(self, theta: np.ndarray) -> np.ndarray:
+    def forward(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         t = theta.astype(np.float64, copy=True)
         t[..., self.upward] = np.log(np.maximum((theta - self.origin)[..., self.upward], 1e-300))
         t[..., self.downward] = -np.log(np.maximum((self.origin - theta)[..., self.downward], 1e-300))
         return (t - self.center) / self.scale
 
-    def backward(self, phi: np.ndarray) -> np.ndarray:
+    def backward(self, phi: NDArray[np.float64]) -> NDArray[np.float64]:
         t = phi * self.scale + self.center
         with np.errstate(over="ignore"):
             t[..., self.upward] = (self.origin + np.exp(np.where(self.upward, t, 0.0)))[..., self.upward]
             t[..., self.downward] = (self.origin - np.exp(np.where(self.downward, -t, 0.0)))[..., self.downward]
         return t
 
-    def log_slope(self, phi: np.ndarray) -> np.ndarray:
+    def log_slope(self, phi: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return log |dθ/dφ| summed over the columns."""
         t = phi * self.scale + self.center
         return np.log(self.scale).sum() + t[..., self.upward].sum(axis=-1) - t[..., self.downward].sum(axis=-1)
@@ -305,3 +418,51 @@ def _check_marginal(name: str, marginal: Any) -> None:
             f"the prior of {name!r} has arguments that {marginal.dist.name} does not accept ({marginal.args}, "
             f"{marginal.kwds}); check their signs: a scale has to be positive.",
         )
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+def _distribution(name: str, table: Any, path: Path) -> Any:
+    """Return the distribution in a table of a TOML file."""
+    from scipy import stats
+
+    def error(problem: str, *keys: str) -> PriorFileError:
+        return PriorFileError(f"{path}: {problem}", path, name, keys)
+
+    if not isinstance(table, dict) or not isinstance(table.get("distribution"), str):
+        raise error(
+            f"parameter {name!r} has no distribution. Write it as a table, such as:\n{EXAMPLE}", "distribution"
+        )
+    given = {key: value for key, value in table.items() if key != "distribution"}
+    kind = table["distribution"]
+    found = getattr(stats, kind, None)
+    if not isinstance(found, stats.rv_continuous):
+        raise error(
+            f"{kind!r}, the distribution of {name!r}, is not a continuous distribution of scipy.stats, such as "
+            "'norm', 'uniform', 'gamma', 'beta', 'expon', 'lognorm' or 'loguniform'.",
+            "distribution",
+        )
+    for key, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise error(f"{key} of {name!r} is {value!r}; a number is needed.", key)
+    shapes = [shape.strip() for shape in (found.shapes or "").split(",") if shape.strip()]
+    ends = ["low", "high"] if kind in ("uniform", "loguniform") else []
+    takes = f"{kind} takes {'low and high, or ' if ends else ''}{', '.join([*shapes, 'loc'])} and scale."
+    unknown = [key for key in given if key not in [*ends, *shapes, "loc", "scale"]]
+    if unknown:
+        raise error(f"{name!r} has {unknown[0]!r}, which {kind} does not take. {takes}", unknown[0])
+    if set(ends) & set(given):
+        if set(given) != set(ends) or not given["low"] < given["high"]:
+            raise error(f"{name!r} has {given}; give low and high, with low below high.", *ends)
+        low, high = given["low"], given["high"]
+        given = {"loc": low, "scale": high - low} if kind == "uniform" else {"a": low, "b": high}
+    missing = [shape for shape in shapes if shape not in given]
+    if missing:
+        missing = ends if ends and len(missing) == len(shapes) else missing
+        words = " and ".join(map(repr, missing))
+        raise error(f"{name!r} lacks {words}, without which there is no {kind}. {takes}", *missing)
+    frozen_one = found(**given)
+    if not frozen_one.support()[0] < frozen_one.support()[1]:
+        raise error(f"{name!r} cannot be a {kind} with {given}; check the signs of its arguments.", *given)
+    return frozen_one

@@ -5,21 +5,44 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from decond.errors import ArgumentError
 
-__all__ = ["TemperedCloud", "temper"]
+__all__ = ["TemperedCloud", "TemperingSettings", "temper"]
 
-LogDensity = Callable[[np.ndarray], np.ndarray]
+LogDensity = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """A function of rows (n, d) that returns (n,) log densities; minus infinity where there is no mass."""
 
-KEPT_EFFECTIVE = 0.5
-"""Each temperature keeps at least this share of the particles effective."""
 
-STEP_SCALES = (1.0, 0.5, 0.2, 0.08)
-"""Differential-evolution steps come in these multiples of the optimal step of a Gaussian: the long ones travel, the
-short ones follow thin, curved ridges."""
+@dataclass(frozen=True)
+class TemperingSettings:
+    """How particles are tempered and moved."""
+
+    kept_effective: float = 0.5
+    """Share of the particles that each temperature keeps effective, the convention of sequential Monte Carlo."""
+
+    step: float = 2.38
+    """Optimal step for a Gaussian, in standard deviations over √dimension (Roberts, Gelman and Gilks 1997)."""
+
+    step_scales: tuple[float, ...] = (1.0, 0.5, 0.2, 0.08)
+    """Multiples of that step: long ones travel, short ones follow thin, curved ridges (tuned on half circles)."""
+
+    moving_shares: tuple[float, ...] = (1.0, 1.0, 0.5, 0.2)
+    """Shares of the coordinates that a step changes, as in DREAM (Vrugt et al. 2009)."""
+
+    jump: float = 0.15
+    """Share of moves by a whole difference, from mode to mode (ter Braak 2006 takes a tenth)."""
+
+    snooker: float = 0.1
+    """Share of moves along a line through another particle (ter Braak and Vrugt 2008)."""
+
+    most_sweeps: int = 25
+    """Sweeps at a temperature after which particles stay where they are."""
+
+    max_evaluations: int = 2_000_000
+    """Evaluations of the likelihood after which no new move begins (a minute of a cheap one)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,7 @@ class TemperedCloud:
         finished: False if time or evaluations ran out; the particles are then reweighted but little moved.
     """
 
-    particles: np.ndarray
+    particles: NDArray[np.float64]
     power: float
     log_evidence: float
     acceptance: float
@@ -45,26 +68,39 @@ class TemperedCloud:
     finished: bool
     log_prior: LogDensity
     log_likelihood: LogDensity
+    settings: TemperingSettings
 
-    def draw(
-        self, n: int, rng: np.random.Generator, *, time_limit: float = 60.0, max_evaluations: int = 2_000_000
-    ) -> np.ndarray:
-        """Return `n` draws: the particles replicated, and moved until each has left its origin several times."""
-        mover = _Mover(self.log_prior, self.log_likelihood, self.particles, rng, time_limit, max_evaluations)
-        mover.resample(np.zeros(len(self.particles)), n)
-        mover.move(self.power, 2.0 * _moves(self.particles.shape[1]))
+    def draw(self, n: int, rng: np.random.Generator, *, time_limit: float = 60.0) -> NDArray[np.float64]:
+        """Return draws: the particles replicated, and moved until each has left its origin several times.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        rng : numpy.random.Generator
+            The source of all randomness.
+        time_limit : float
+            Seconds after which no new move begins.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
+        mover = _Mover(self.log_prior, self.log_likelihood, self.particles, rng, time_limit, self.settings)
+        mover._resample(np.zeros(len(self.particles)), n)
+        mover._move(self.power, 2.0 * _moves(self.particles.shape[1]))
         return mover.points
 
 
 def temper(
     log_prior: LogDensity,
     log_likelihood: LogDensity,
-    start: np.ndarray,
+    start: NDArray[np.float64],
     rng: np.random.Generator,
     *,
     powers: Sequence[float] = (1.0,),
     time_limit: float = 60.0,
-    max_evaluations: int = 2_000_000,
+    settings: TemperingSettings | None = None,
 ) -> list[TemperedCloud]:
     """Return particles of the densities ∝ prior · likelihood^power, one cloud for each of the rising `powers`.
 
@@ -74,15 +110,34 @@ def temper(
     coordinates, with four lengths of step), jump by a whole difference (from mode to mode), or step along the line
     through another particle (snooker). Every move is accepted by Metropolis' rule, so the density is kept.
 
-    Args:
-        log_prior: Log density of the prior, minus infinity outside its support.
-        log_likelihood: Log likelihood; called only at rows inside the support.
-        start: Draws from the prior (particles, d).
-        rng: The source of all randomness.
-        powers: Powers of the likelihood at which clouds are kept, rising.
-        time_limit: Seconds after which no new move begins.
-        max_evaluations: Likelihood evaluations after which no new move begins.
+    Parameters
+    ----------
+    log_prior : callable
+        Log density of the prior at rows (n, d), minus infinity outside its support.
+    log_likelihood : callable
+        Log likelihood; called only at rows inside the support.
+    start : ndarray of shape (particles, d)
+        Draws from the prior.
+    rng : numpy.random.Generator
+        The source of all randomness.
+    powers : sequence of float
+        Powers of the likelihood at which clouds are kept, rising.
+    time_limit : float
+        Seconds after which no new move begins.
+    settings : TemperingSettings, optional
+        How particles are tempered and moved.
 
+    Returns
+    -------
+    list of TemperedCloud
+
+    References
+    ----------
+    Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers. doi:10.1111/j.1467-9868.2006.00553.x
+    ter Braak and Vrugt (2008), Differential evolution with snooker updater. doi:10.1007/s11222-008-9104-9
+
+    Examples
+    --------
     >>> def log_prior(x):
     ...     return np.where(np.abs(x[:, 0]) < 5, -np.log(10), -np.inf)
     >>> rng = np.random.default_rng(0)
@@ -93,19 +148,20 @@ def temper(
     ... )
     (True, True)
     """
-    mover = _Mover(log_prior, log_likelihood, np.array(start, dtype=np.float64), rng, time_limit, max_evaluations)
+    settings = settings or TemperingSettings()
+    mover = _Mover(log_prior, log_likelihood, np.array(start, dtype=np.float64), rng, time_limit, settings)
     log_evidence, visited, acceptance, clouds = 0.0, [0.0], 0.0, []
     for power in powers:
         while visited[-1] < power:
             longest = power - visited[-1]
-            step = _next_step(mover.likelihood, longest) if mover.may_go_on() else longest
+            step = _next_step(mover.likelihood, longest, settings.kept_effective) if mover.may_go_on() else longest
             log_weights = step * mover.likelihood
             log_evidence += float(logsumexp(log_weights) - np.log(len(log_weights)))
             visited.append(power if step == longest else visited[-1] + step)
-            mover.resample(log_weights, len(log_weights))
-            acceptance = mover.move(visited[-1], _moves(mover.points.shape[1]))
+            mover._resample(log_weights, len(log_weights))
+            acceptance = mover._move(visited[-1], _moves(mover.points.shape[1]))
         seen = (mover.points.copy(), power, log_evidence, acceptance, tuple(visited), mover.evaluations)
-        clouds.append(TemperedCloud(*seen, mover.may_go_on(), log_prior, log_likelihood))
+        clouds.append(TemperedCloud(*seen, mover.may_go_on(), log_prior, log_likelihood, settings))
     return clouds
 
 
@@ -114,39 +170,36 @@ def _moves(dimension: int) -> float:
     return max(3.0, 0.7 * dimension)
 
 
-def _next_step(log_likelihood: np.ndarray, longest: float) -> float:
+def _next_step(log_likelihood: NDArray[np.float64], longest: float, kept: float) -> float:
     """Return the longest step in temperature that keeps the asked share of the particles effective."""
-    wanted = KEPT_EFFECTIVE * min(len(log_likelihood), max(1, np.isfinite(log_likelihood).sum()))
-    if _effective(longest * log_likelihood) >= wanted:
+    wanted = kept * min(len(log_likelihood), max(1, np.isfinite(log_likelihood).sum()))
+
+    def keeps(step: float) -> bool:
+        return _effective(step * log_likelihood) >= wanted
+
+    if keeps(longest):
         return longest
-    low, high = 0.0, longest
-    for _ in range(50):
+    found = _halved(keeps, 0.0, longest)
+    if found > 0.0:
+        return found
+    logarithm = np.log(longest)  # the likelihood spans too many powers of ten
+    return float(np.exp(_halved(lambda step: keeps(np.exp(step)), logarithm - 500.0, logarithm, 60)))
+
+
+def _halved(holds: Callable[[float], bool], low: float, high: float, n: int = 50) -> float:
+    """Return the largest number between two at which a condition holds, to one part in 2ⁿ of their distance."""
+    for _ in range(n):
         middle = 0.5 * (low + high)
-        if _effective(middle * log_likelihood) >= wanted:
-            low = middle
-        else:
-            high = middle
-    return low if low > 0.0 else _tiny_step(log_likelihood, longest, wanted)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
-def _tiny_step(log_likelihood: np.ndarray, longest: float, wanted: float) -> float:
-    """Return the step where halving cannot reach it: the likelihood spans too many powers of ten."""
-    low, high = np.log(longest) - 500.0, np.log(longest)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if _effective(np.exp(middle) * log_likelihood) >= wanted:
-            low = middle
-        else:
-            high = middle
-    return float(np.exp(low))
-
-
-def _effective(log_weights: np.ndarray) -> float:
+def _effective(log_weights: NDArray[np.float64]) -> float:
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)  # 0 · (−∞) at a step of zero
     return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
 
 
-def _systematic(log_weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def _systematic(log_weights: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return `n` row numbers in proportion to the weights, with the least randomness (systematic resampling)."""
     weights = np.exp(log_weights - logsumexp(log_weights))
     edges = np.cumsum(weights)
@@ -159,13 +212,13 @@ class _Mover:
 
     log_prior: LogDensity
     log_likelihood: LogDensity
-    points: np.ndarray
+    points: NDArray[np.float64]
     rng: np.random.Generator
     time_limit: float
-    max_evaluations: int
+    settings: TemperingSettings
     evaluations: int = 0
-    prior: np.ndarray = field(init=False)
-    likelihood: np.ndarray = field(init=False)
+    prior: NDArray[np.float64] = field(init=False)
+    likelihood: NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
         self._ends = time.monotonic() + self.time_limit
@@ -179,17 +232,17 @@ class _Mover:
 
     def may_go_on(self) -> bool:
         """Return whether time and evaluations are left."""
-        return time.monotonic() < self._ends and self.evaluations < self.max_evaluations
+        return time.monotonic() < self._ends and self.evaluations < self.settings.max_evaluations
 
-    def resample(self, log_weights: np.ndarray, n: int) -> None:
+    def _resample(self, log_weights: NDArray[np.float64], n: int) -> None:
         """Replace the particles by `n` of them, drawn in proportion to the weights, in random order."""
         rows = self.rng.permutation(_systematic(log_weights, n, self.rng))
         self.points, self.prior, self.likelihood = self.points[rows], self.prior[rows], self.likelihood[rows]
 
-    def move(self, power: float, moves: float, most_sweeps: int = 25) -> float:
+    def _move(self, power: float, moves: float) -> float:
         """Sweep until each particle has made `moves` accepted moves on average; return the share accepted."""
         accepted = sweeps = 0.0
-        while self.may_go_on() and accepted < moves and sweeps < most_sweeps:
+        while self.may_go_on() and accepted < moves and sweeps < self.settings.most_sweeps:
             accepted += self._sweep(power)
             sweeps += 1
         return accepted / max(sweeps, 1)
@@ -200,11 +253,11 @@ class _Mover:
         accepted = self._move_rows(halves[0], halves[1], power) + self._move_rows(halves[1], halves[0], power)
         return accepted / len(order)
 
-    def _move_rows(self, rows: np.ndarray, others: np.ndarray, power: float) -> int:
+    def _move_rows(self, rows: NDArray[np.intp], others: NDArray[np.intp], power: float) -> int:
         """Propose for `rows` from differences of `others`, accept or not; return how many moved."""
         if not len(rows) or len(others) < 3:
             return 0
-        proposed, log_ratio = _propose(self.points[rows], self.points[others], self.rng)
+        proposed, log_ratio = _propose(self.points[rows], self.points[others], self.rng, self.settings)
         prior, likelihood = self._evaluate(proposed)
         log_ratio += prior - self.prior[rows] + power * (likelihood - self.likelihood[rows])
         accept = np.log(self.rng.random(len(rows))) < log_ratio
@@ -213,7 +266,7 @@ class _Mover:
         self.prior[moved], self.likelihood[moved] = prior[accept], likelihood[accept]
         return len(moved)
 
-    def _evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate(self, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         prior = self.log_prior(points)
         likelihood = np.full(len(points), -np.inf)
         inside = np.isfinite(prior)
@@ -224,27 +277,33 @@ class _Mover:
         return prior, likelihood
 
 
-def _propose(points: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _propose(
+    points: NDArray[np.float64], others: NDArray[np.float64], rng: np.random.Generator, settings: TemperingSettings
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return proposals (n, d) and the logarithms of their Hastings factors (n,)."""
     n, d = points.shape
     first, second, third = (others[rng.integers(len(others), size=n)] for _ in range(3))
     kind = rng.random((n, 1))
     difference = first - second
-    moving = rng.random((n, d)) < rng.choice([1.0, 1.0, 0.5, 0.2], size=(n, 1))
+    moving = rng.random((n, d)) < rng.choice(settings.moving_shares, size=(n, 1))
     moving[np.arange(n), rng.integers(d, size=n)] = True
-    gaussian_step = 2.38 / np.sqrt(2 * moving.sum(axis=1, keepdims=True)) * rng.choice(STEP_SCALES, size=(n, 1))
+    optimal = settings.step / np.sqrt(2 * moving.sum(axis=1, keepdims=True))
+    gaussian_step = optimal * rng.choice(settings.step_scales, size=(n, 1))
     proposed = points + np.where(moving, gaussian_step * difference, 0.0)
-    proposed = np.where(kind < 0.15, points + difference, proposed)
+    proposed = np.where(kind < settings.jump, points + difference, proposed)
     snooker, log_ratio = _snooker(points, third, difference, rng)
-    along_line = kind > 0.9
+    along_line = kind > 1.0 - settings.snooker
     proposed = np.where(along_line, snooker, proposed)
     shaken = 1e-3 * others.std(axis=0) * rng.normal(size=(n, d))
     return np.where(along_line, proposed, proposed + shaken), np.where(along_line[:, 0], log_ratio, 0.0)
 
 
 def _snooker(
-    points: np.ndarray, through: np.ndarray, difference: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+    points: NDArray[np.float64],
+    through: NDArray[np.float64],
+    difference: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return steps along the line from `through` to each point, by the projected difference, and log factors."""
     line = points - through
     length = np.maximum(np.linalg.norm(line, axis=1, keepdims=True), 1e-300)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_row, as_rows, check_same_length, frozen, value_names
 from decond.errors import ArgumentError
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Simulations"]
 
-MAX_SHOWN = 12
-"""Columns that notebooks show at most."""
-
 
 class Simulations:
     """Every attempt is a row: parameters `theta`, summaries `x`, and whether it is `valid`, else a reason.
@@ -26,6 +24,23 @@ class Simulations:
     failed simulations. `raw` holds the raw data sets where summaries were computed from them. `names` are those of
     the parameters, `summary_names` those of the columns of x.
 
+    Parameters
+    ----------
+    theta : array_like of shape (n, d)
+        Parameters, from any proposal.
+    x : array_like of shape (n, s)
+        Summaries.
+    valid : array_like of bool of shape (n,), optional
+        Which attempts gave a result.
+    reasons : sequence of str, optional
+        Why the others did not.
+    raw : array_like of shape (n, ...), optional
+        Raw data sets.
+    names, summary_names : sequence of str, optional
+        Names of the columns of theta and of x.
+
+    Examples
+    --------
     >>> sims = Simulations(theta=[[1.0], [2.0], [3.0]], x=[[0.5], [np.nan], [1.5]])
     >>> sims.valid, sims.failures
     (array([ True, False,  True]), {'returned NaN or infinity': 1})
@@ -33,11 +48,11 @@ class Simulations:
 
     def __init__(
         self,
-        theta: Any,
-        x: Any,
-        valid: Any = None,
+        theta: ArrayLike,
+        x: ArrayLike,
+        valid: ArrayLike | None = None,
         reasons: Sequence[str] | None = None,
-        raw: Any = None,
+        raw: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         summary_names: Sequence[str] | None = None,
     ) -> None:
@@ -87,7 +102,7 @@ class Simulations:
         """How often each reason occurred, most frequent first."""
         return dict(Counter(self.reasons[~self.valid].tolist()).most_common())
 
-    def take(self, rows: Any) -> Self:
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp] | list[int] | slice) -> Self:
         """Return some of the rows, chosen by numbers or by True and False."""
         raw = None if self.raw is None else self.raw[rows]
         reasons = self.reasons[rows].tolist()
@@ -181,8 +196,9 @@ class Simulations:
         """Show the range of every column and why simulations failed, for notebooks."""
         columns = [*zip(self.names, self.theta.T, strict=True)]
         columns += [(f"x{j + 1}", column[self.valid]) for j, column in enumerate(self.x.T)]
-        rows = [[name, *np.quantile(values, [0.0, 0.5, 1.0])] for name, values in columns[:MAX_SHOWN] if len(values)]
-        more = [f"and {len(columns) - MAX_SHOWN} more columns"] if len(columns) > MAX_SHOWN else []
+        shown = 12  # columns that fit on a screen
+        rows = [[name, *np.quantile(values, [0.0, 0.5, 1.0])] for name, values in columns[:shown] if len(values)]
+        more = [f"and {len(columns) - shown} more columns"] if len(columns) > shown else []
         why = [f"{count} failed: {reason}" for reason, count in self.failures.items()]
         words = f"{len(self)} attempts, {self.n_failed} failed"
         return card("Simulations", words, table(["", "least", "median", "largest"], rows), sentences(more + why))
@@ -206,7 +222,7 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return together
 
 
-def _flags(valid: Any, n: int) -> np.ndarray:
+def _flags(valid: ArrayLike, n: int) -> np.ndarray:
     flags = np.asarray(valid)
     if flags.shape != (n,) or flags.dtype != np.bool_:
         raise ArgumentError(

@@ -8,9 +8,6 @@ from decond.conditional import KernelFits
 
 __all__ = ["LearnedSummary", "Standardizer"]
 
-WIDEST = 10.0
-"""Standardized values beyond this are pulled in by a logarithm, so that one wild simulation bends nothing."""
-
 
 class Standardizer:
     """Columns centered at their median and scaled by their middle 68 %.
@@ -38,19 +35,28 @@ class LearnedSummary:
     those of new data are.
     """
 
+    widest: float = 10.0
+    """Standardized values beyond this are pulled in by a logarithm, so that one wild simulation bends nothing."""
+
     def fit(self, x: np.ndarray, phi: np.ndarray) -> Self:
-        """Learn E[φ | x] from standardized simulations."""
-        self._fit = KernelFits(_tamed(x), np.ones(len(x))).fit(phi)
+        """Learn E[φ | x] from standardized simulations.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n, s)
+            Standardized data.
+        phi : ndarray of shape (n, d)
+            Working coordinates of the parameters.
+        """
+        self._fit = KernelFits(self._tamed(x), np.ones(len(x))).fit(phi)
         self.training_values_ = phi - self._fit.residual
         return self
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Return the summaries (q, d) of standardized rows of data."""
-        return self._fit.predict(_tamed(x))
+        return self._fit.predict(self._tamed(x))
 
-
-def _tamed(x: np.ndarray) -> np.ndarray:
-    """Return x with values beyond the widest pulled in by a logarithm."""
-    size = np.abs(x)
-    far = WIDEST * (1.0 + np.log(np.maximum(size, WIDEST) / WIDEST))
-    return np.where(size > WIDEST, np.sign(x) * far, x)
+    def _tamed(self, x: np.ndarray) -> np.ndarray:
+        size = np.abs(x)
+        far = self.widest * (1.0 + np.log(np.maximum(size, self.widest) / self.widest))
+        return np.where(size > self.widest, np.sign(x) * far, x)

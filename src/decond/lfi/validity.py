@@ -7,8 +7,6 @@ from scipy.special import log_expit
 
 __all__ = ["EventProbability", "ValidityModel"]
 
-LANDMARKS = 100
-
 
 class EventProbability:
     """P(event | θ): logistic regression on kernel features of working coordinates, and on the coordinates themselves.
@@ -37,6 +35,9 @@ class EventProbability:
 
     choice_rows: int | None = 2000
     """Most simulations from which lengthscale and penalty are chosen; all are fitted."""
+
+    landmarks: int = 100
+    """Most landmarks of the kernel features."""
 
     def __init__(self, phi: np.ndarray, happened: np.ndarray) -> None:
         self.share, self.score = float(happened.mean()), -np.inf
@@ -76,7 +77,7 @@ class EventProbability:
         from sklearn.kernel_approximation import Nystroem
         from sklearn.pipeline import FeatureUnion
 
-        landmarks = min(LANDMARKS, len(phi) // 2)
+        landmarks = min(self.landmarks, len(phi) // 2)
         kernel = Nystroem(gamma=0.5 / phi.shape[1], n_components=landmarks, random_state=0)
         if not self.slope:
             return kernel

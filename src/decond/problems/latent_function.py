@@ -44,6 +44,13 @@ class LatentFunctionProblem:
 def latent_function(n: int = 100, m: int = 150, noise: float = 0.25) -> LatentFunctionProblem:
     """Return the toy of the paper's Figure 3, with exactly its random draws at the default sizes.
 
+    Parameters
+    ----------
+    n, m : int
+        Numbers of pairs and of task rows.
+    noise : float
+        Standard deviation of the noise of x and of z.
+
     >>> problem = latent_function()
     >>> problem.x.shape, problem.z_task.shape
     ((100, 1), (150,))

@@ -91,7 +91,7 @@ def exponential_gamma(setup: Literal["paper", "meeds"] = "paper") -> SimulatorPr
     draws = np.random.RandomState(0).exponential(1.0 / true_rate, n_draws)
     exact = stats.gamma(shape + n_draws, scale=1.0 / (rate + draws.sum()))
 
-    def raw_simulator(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.standard_exponential((len(theta), n_draws)) / theta
 
     def mean(draws: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -100,10 +100,10 @@ def exponential_gamma(setup: Literal["paper", "meeds"] = "paper") -> SimulatorPr
     return SimulatorProblem(
         name=f"exponential_gamma ({setup})",
         prior=Prior({"rate": stats.gamma(shape, scale=1.0 / rate)}),
-        simulator=lambda theta, rng: mean(raw_simulator(theta, rng)),
+        simulator=lambda theta, rng: mean(_draw(theta, rng)),
         observed=frozen(mean(draws)),
         true_parameters=frozen([true_rate]),
-        raw_simulator=raw_simulator,
+        raw_simulator=_draw,
         summarize=mean,
         observed_raw=frozen(draws),
         log_posterior=lambda theta: exact.logpdf(np.reshape(theta, -1)),
@@ -136,17 +136,17 @@ def gaussian_linear_uniform(observed: ArrayLike | None = None, seed: int = 0) ->
 
     sd = np.sqrt(0.1)
 
-    def simulate(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _simulate(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         return theta + sd * rng.standard_normal(theta.shape)
 
     prior = Prior({f"theta_{i}": stats.uniform(-1.0, 2.0) for i in range(1, 11)})
-    truth, seen = _observation(prior, simulate, observed, seed)
+    truth, seen = _observation(prior, _simulate, observed, seed)
     exact = stats.truncnorm((-1.0 - seen) / sd, (1.0 - seen) / sd, loc=seen, scale=sd)
 
     def log_posterior(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(exact.logpdf(theta).sum(axis=1))
 
-    return SimulatorProblem("gaussian_linear_uniform", prior, simulate, seen, truth, log_posterior=log_posterior)
+    return SimulatorProblem("gaussian_linear_uniform", prior, _simulate, seen, truth, log_posterior=log_posterior)
 
 
 def two_moons(observed: ArrayLike | None = None, seed: int = 0) -> SimulatorProblem:
@@ -175,13 +175,13 @@ def two_moons(observed: ArrayLike | None = None, seed: int = 0) -> SimulatorProb
     def shift(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack([-np.abs(theta[:, 0] + theta[:, 1]), theta[:, 1] - theta[:, 0]], axis=1) / np.sqrt(2.0)
 
-    def simulate(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _simulate(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         angle = rng.uniform(-np.pi / 2.0, np.pi / 2.0, len(theta))
         radius = rng.normal(mean_radius, sd_radius, len(theta))
         return np.stack([radius * np.cos(angle) + offset, radius * np.sin(angle)], axis=1) + shift(theta)
 
     prior = Prior({name: stats.uniform(-1.0, 2.0) for name in ("theta_1", "theta_2")})
-    truth, seen = _observation(prior, simulate, observed, seed)
+    truth, seen = _observation(prior, _simulate, observed, seed)
 
     def log_posterior(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         along, across = (seen - shift(theta) - [offset, 0.0]).T
@@ -192,7 +192,7 @@ def two_moons(observed: ArrayLike | None = None, seed: int = 0) -> SimulatorProb
             )
         return prior.log_density(theta) + log_likelihood
 
-    return SimulatorProblem("two_moons", prior, simulate, seen, truth, log_posterior=log_posterior)
+    return SimulatorProblem("two_moons", prior, _simulate, seen, truth, log_posterior=log_posterior)
 
 
 def sir(observed: ArrayLike | None = None, seed: int = 0) -> SimulatorProblem:
@@ -219,17 +219,17 @@ def sir(observed: ArrayLike | None = None, seed: int = 0) -> SimulatorProblem:
 
     n_tested = 1000
 
-    def simulate(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _simulate(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.binomial(n_tested, infected_fraction(theta)).astype(np.float64)
 
     prior = Prior({"beta": stats.lognorm(0.5, scale=0.4), "gamma": stats.lognorm(0.2, scale=0.125)})
-    truth, seen = _observation(prior, simulate, observed, seed)
+    truth, seen = _observation(prior, _simulate, observed, seed)
 
     def log_posterior(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         counts = stats.binom.logpmf(seen, n_tested, infected_fraction(theta))
         return prior.log_density(theta) + counts.sum(axis=1)
 
-    return SimulatorProblem("sir", prior, simulate, seen, truth, log_posterior=log_posterior)
+    return SimulatorProblem("sir", prior, _simulate, seen, truth, log_posterior=log_posterior)
 
 
 def infected_fraction(theta: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -356,7 +356,7 @@ def _launcher() -> Callable[[bytes, list[Task]], list[Rows]]:
     A worker that cannot import something then says so. Dask tries for ever to send functions that it has to import.
     """
 
-    def simulate(payload: bytes, group: list[Task]) -> list[Rows]:
+    def _simulate(payload: bytes, group: list[Task]) -> list[Rows]:
         import pickle
 
         try:
@@ -365,7 +365,7 @@ def _launcher() -> Callable[[bytes, list[Task]], list[Rows]]:
             raise ImportError(f"{type(error).__name__}: {error}") from None
         return [work(rows, theta) for rows, theta in group]
 
-    return simulate
+    return _simulate
 
 
 def _checked(future: Any, reply: Any) -> list[Rows]:

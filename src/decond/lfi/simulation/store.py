@@ -553,7 +553,7 @@ class SimulationStore:
         """
         there = set(self._rows("SELECT theta, x FROM simulations WHERE round = 'method'"))
 
-        def keep(theta: NDArray[np.float64], results: Sequence[Result]) -> list[Result]:
+        def _keep(theta: NDArray[np.float64], results: Sequence[Result]) -> list[Result]:
             with self._transaction() as connection:
                 self._enter_round("method", Plan(self.seed))
                 ordered = self._in_first_order(results)
@@ -564,7 +564,7 @@ class SimulationStore:
                         _finish(connection, "round = 'method' AND row = :row", result, row=row)
             return ordered
 
-        return keep
+        return _keep
 
     def observation_of(self, label: str, mark: str) -> str:
         """Return the mark of the observation that a round was proposed for; if there is no such round, note this.
@@ -838,12 +838,8 @@ class SimulationStore:
 
     def _tune(self) -> None:
         """Use the write-ahead log where the file system allows it: reading then never waits for writing."""
-        for _ in range(100):
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError:  # another process is using the file just now
-                time.sleep(0.02)
+        with contextlib.suppress(sqlite3.OperationalError):  # another process is doing the same just now
+            self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     @contextlib.contextmanager
@@ -863,7 +859,10 @@ class SimulationStore:
                     "for it, or end it.",
                     path=self.path,
                 ) from error
-            if any(word in text for word in ("malformed", "not a database", "corrupt", "disk image")):
+            if any(
+                word in text
+                for word in ("malformed", "not a database", "corrupt", "disk image", "user-defined function")
+            ):
                 raise self._damaged(text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
@@ -971,12 +970,11 @@ def _differ(then: str, now: str) -> bool:
     return name != other or (bool(source and text) and source != text)
 
 
-def _checksum(*values: bytes | str | int | None) -> int:
-    total = 0
-    for value in values:
-        data = value if isinstance(value, bytes) else repr(value).encode()
-        total = zlib.crc32(data, zlib.crc32(b"%d " % len(data), total))
-    return total
+def _checksum(
+    round: str, row: int, theta: bytes, x: bytes | None, raw: bytes | None, shape: str | None, reason: str
+) -> int:
+    text = f"{round} {row} {shape} {reason} {x is None} {len(theta)} {len(x or b'')}"
+    return zlib.crc32(b"".join([text.encode(), theta, x or b"", raw or b""]))
 
 
 def _length(connection: sqlite3.Connection, label: str) -> int:
