@@ -19,7 +19,7 @@ from decond.cli.summary import Summary, as_options, summarize
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
-    from decond.reports.checks import Assessment
+    from decond.reports import Report
 
 __all__ = ["command"]
 
@@ -167,7 +167,7 @@ class Outcome(NamedTuple):
     files: Files
     before: Mapping[Path, str]
     """Files that were there, and their times."""
-    found: "Assessment | None"
+    found: "Report | None"
     """What the checks found; None if nothing was checked."""
 
     def as_json(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Outcome(NamedTuple):
         checked: dict[str, Any] = {"verdict": None, "checks": {}}
         if self.found is not None:
             checked["verdict"] = self.found.verdict
-            for check in self.found.checks:
+            for check in self.found.checks.values():
                 sentence = as_options(check.sentence)
                 checked["checks"][check.name] = {"state": check.state, "sentence": sentence, **check.numbers}
         return {**asdict(self.summary), **checked, **files}
@@ -211,20 +211,18 @@ def _run(request: Request, output: Path, report: Path | None, check: bool, comma
     return Outcome(summary, files, before, found)
 
 
-def _assess(job: Job) -> "Assessment":
+def _assess(job: Job) -> "Report":
     """Check a fitted job; the other setting is fitted for that."""
-    from decond.reports.checks import assess
-    from decond.reports.fitted_data import fitted_data
+    from decond.reports import fit_report
 
     data, _ = job.shown_data()
     with progress_bar("checking the fit"):
-        return assess(job.estimator, fitted_data(job.estimator, data, job.request.z))
+        return fit_report(job.estimator, data, target=job.request.z, baselines={})
 
 
-def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> "Assessment":
+def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> "Report":
     """Write the report of a fitted job, for which baselines and the other setting are fitted; return its checks."""
     from decond.reports import fit_report
-    from decond.reports.checks import Assessment
 
     data, notes = job.shown_data()
     with progress_bar("checking the fit and writing the report"):
@@ -237,7 +235,7 @@ def _write_report(job: Job, summary: Summary, command_line: str, path: Path) -> 
             command=command_line,
         )
     page.write(path)
-    return Assessment(page.state, page.verdict, list(page.checks.values()))
+    return page
 
 
 def _check_files(output: Path, report: Path | None, read: Sequence[Path]) -> Files:

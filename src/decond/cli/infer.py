@@ -283,11 +283,9 @@ def _diagnosed(task: Task, posterior: "Posterior") -> "diagnostics.Report":
 
 def _verdict(task: Task, posterior: "Posterior", diagnosis: "diagnostics.Report | None") -> str:
     """Return the verdict that a report would have."""
-    from decond.reports.checks import verdict
-    from decond.reports.inference_checks import NOTHING_WRONG, observed_row, posterior_checks
+    from decond.reports import inference_report
 
-    checks = posterior_checks(posterior, observed_row(posterior, task.observed), diagnosis)
-    return verdict(checks, NOTHING_WRONG)[1]
+    return inference_report(posterior, task.observed, diagnosis=diagnosis).verdict
 
 
 def _report(

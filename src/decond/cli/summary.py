@@ -77,7 +77,7 @@ class Summary:
 
 def summarize(job: Job, warnings: list[str]) -> Summary:
     """Return the summary of a fitted job."""
-    from decond.reports.edges import edges
+    from decond.reports.fit_checks import edges
     from decond.reports.fitted_data import facts_in_words
     from decond.reports.hyperparameters import Names, candidate_weights, hyperparameters, sampled_values
 
