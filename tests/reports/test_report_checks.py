@@ -92,18 +92,6 @@ def test_a_straight_trend_has_no_distance_over_which_it_changes():
     assert "closer than" not in item.sentence  # what is said of lengthscales of curves
 
 
-def test_a_fit_with_a_kernel_of_parts_is_said_of_the_right_columns():
-    rng = np.random.default_rng(0)
-    x = np.column_stack([rng.uniform(0, 10, 60), rng.uniform(0, 100, 60)])
-    kernel = Columns(RBF(1.0), [0]) + Columns(RBF(20.0), [1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        result = DirectGP(kernel, n_restarts=0, uncertainty="plain").fit(x, np.sin(x[:, 0])).fit_result_
-    found = {item.name: item.value for item in hyperparameters(result, Names(["wind", "height"]))}
-    assert found["lengthscale of wind"] == result.parameters["prior.kernel.kernel.parts.0.kernel.lengthscale"]
-    assert found["lengthscale of height"] == result.parameters["prior.kernel.kernel.parts.1.kernel.lengthscale"]
-
-
 # ---- narrow ranges far from zero -----------------------------------------------------------------------------
 
 

@@ -48,13 +48,6 @@ def test_a_long_lengthscale_is_called_straight():
     assert "straight" in rows["lengthscale of salinity"]
 
 
-def test_sentences_about_hyperparameters_start_with_a_capital_letter(somewhat):
-    gp, data = somewhat
-    sentences = [line[0] for line in ReportPage(fit_report(gp, data, baselines={}).html).rows("hyperparameters")]
-    assert len(sentences) >= 4
-    assert all(sentence[0].isupper() for sentence in sentences)
-
-
 PRIOR = lfi.Prior({"rate": stats.uniform(0.0, 2.0), "share": stats.gamma(0.5)})
 
 

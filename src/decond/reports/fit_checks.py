@@ -114,7 +114,8 @@ def _check_resolution(estimator: Any, data: FittedData, own: Any, settings: FitC
     if is_plain:
         return replace(check, sentence=f"{meaning}. Plain error bars can be too narrow, and overstate this.")
     clear = value >= settings.clear_resolution
-    more = "." if clear else ", though not sharply. More rows and targets, or a mediator closer to x, would help."
+    closer = "smaller groups" if data.kind == "groups" else "a mediator that is closer to x"
+    more = "." if clear else f", though not sharply. More rows and targets, or {closer}, would help."
     said = f"{meaning}: rows that share a {what} can be distinguished{more}"
     finding = "deconditioning helped" if clear else "deconditioning helped somewhat"
     return replace(check, state=State.GOOD, finding=finding, sentence=said)
@@ -166,7 +167,7 @@ def _check_error_bars(estimator: Any, data: FittedData, settings: FitCheckSettin
     mean, std = mean_and_std(estimator, rows)
     deviation = np.hypot(0.0 if std is None else std, estimator.noise_ * estimator.scale_)
     check = judge_errors((data.z - mean) / deviation, "target", settings)
-    own = "each target was among the data of its own prediction"
+    own = "each target was among the data that predict it"
     return _not_good(
         check, f"the error bars were checked on training data only: {own}", f"{check.sentence} But {own}."
     )
