@@ -6,15 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["Html", "card", "curve", "definitions", "listed", "number", "percent", "sentences", "table"]
-
-TABLE = "border-collapse:collapse;margin:4px 0;font-size:inherit"
-CELL = "padding:2px 10px;border:none;text-align:{};vertical-align:middle"
-CURVE_SIZE = (110, 26)
-ACCENT = "#0072B2"
-MOST_DIGITS = 15
-"""Digits that a float64 is sure to have."""
 
 
 class Html(str):
@@ -26,10 +20,23 @@ class Html(str):
 
 
 def number(value: Any, digits: int = 4, span: float = 0.0) -> str:
-    """Return a number, or the first few of several, with four digits; no exponent where it is of ordinary size.
+    """Return a number, or the first few of several, in few digits; no exponent where it is of ordinary size.
 
-    With a `span`, there are digits enough to tell apart numbers that lie so far from each other.
+    Parameters
+    ----------
+    value : number, array_like or str
+        Texts are returned as they are.
+    digits : int
+        Significant digits.
+    span : float
+        With it, there are digits enough to distinguish numbers that lie so far from each other.
 
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> number(0.123456), number([1.0, 2.5]), number("text"), number(1234567.0), number(120000.0), number(3.2e-7)
     ('0.1235', '1, 2.5', 'text', '1.235e+06', '120000', '3.2e-07')
     >>> number(1.7e9 + 1800.0), number(1.7e9 + 1800.0, span=3600.0), number(float("nan"))
@@ -45,13 +52,22 @@ def number(value: Any, digits: int = 4, span: float = 0.0) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Html:
     """Return a table; cells that are numbers stand to the right.
 
+    Parameters
+    ----------
+    head : sequence of str
+    rows : iterable of sequences
+        Cells of each row.
+
+    Returns
+    -------
+    Html
+
+    Examples
+    --------
     >>> "mean" in table(["parameter", "mean"], [["rate", 1.5]])
     True
     """
-    body = [list(row) for row in rows]
-    sides = ["right" if body and _is_numeric(body[0][j]) else "left" for j in range(len(head))]
-    lines = [_row("th", head, sides), *(_row("td", row, sides) for row in body)]
-    return Html(f'<table style="{TABLE}">{"".join(lines)}</table>')
+    return Html(f"<table>{_row('th', head)}{''.join(_row('td', row) for row in rows)}</table>")
 
 
 def definitions(entries: Mapping[str, Any]) -> Html:
@@ -60,8 +76,7 @@ def definitions(entries: Mapping[str, Any]) -> Html:
     >>> definitions({"kernel": "RBF", "noise": 0.1}).count("<tr")
     2
     """
-    lines = (_row("td", entry, ("left", "left")) for entry in entries.items())
-    return Html(f'<table style="{TABLE}">{"".join(lines)}</table>')
+    return Html(f"<table>{''.join(_row('td', entry) for entry in entries.items())}</table>")
 
 
 def sentences(said: Iterable[str]) -> Html:
@@ -71,44 +86,59 @@ def sentences(said: Iterable[str]) -> Html:
     (1, True)
     """
     items = "".join(f"<li>{_escaped(sentence)}</li>" for sentence in said)
-    return Html(f'<ul style="margin:4px 0;padding-left:20px">{items}</ul>' if items else "")
+    return Html(f"<ul>{items}</ul>" if items else "")
 
 
 def card(title: str, words: Any = "", *parts: Html) -> str:
     """Return a title, some words after it, and parts below.
 
+    Parameters
+    ----------
+    title : str
+    words : object
+        Shown after the title.
+    *parts : Html
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> card("Posterior", "of 2 <parameters>").count("&lt;parameters&gt;")
     1
     """
-    after = f' <span style="opacity:0.75">{_escaped(words)}</span>' if words else ""
-    head = f'<div style="margin-bottom:4px"><strong>{_escaped(title)}</strong>{after}</div>'
-    return f'<div style="font-size:13px;line-height:1.45;overflow-x:auto">{head}{"".join(parts)}</div>'
+    return f"<div><strong>{_escaped(title)}</strong> {_escaped(words)}{''.join(parts)}</div>"
 
 
-def curve(x: Any, height: Any, color: str = ACCENT) -> Html:
-    """Return a small filled curve over x, as SVG; the line of zero is at the bottom unless values go below it.
+def curve(x: ArrayLike, height: ArrayLike) -> Html:
+    """Return a small filled curve over x, as SVG; nothing if no point is finite.
 
-    Points that are not finite are left out; nothing is drawn where none is left.
+    Parameters
+    ----------
+    x, height : array_like of shape (n,)
+        Points that are not finite are left out.
 
+    Returns
+    -------
+    Html
+
+    Examples
+    --------
     >>> curve([0.0, 1.0, 2.0], [0.0, 1.0, 0.0]).startswith("<svg"), curve([0.0], [np.nan])
     (True, '')
     """
     points = np.column_stack([np.asarray(x, dtype=np.float64), np.asarray(height, dtype=np.float64)])
-    at, values = points[np.isfinite(points).all(axis=1)].T
-    if not len(at):
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
         return Html("")
-    width, tall = CURVE_SIZE
-    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
-    across = width * (at - at[0]) / (float(at[-1] - at[0]) or 1.0)
-    down = tall - 1.0 - (tall - 2.0) * (values - low) / ((high - low) or 1.0)
-    zero = tall - 1.0 - (tall - 2.0) * (0.0 - low) / ((high - low) or 1.0)
-    line = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True))
-    area = f"{across[0]:.1f},{zero:.1f} {line} {across[-1]:.1f},{zero:.1f}"
-    return Html(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" viewBox="0 0 {width} {tall}" '
-        f'role="img" aria-label="curve"><polygon points="{area}" fill="{color}" fill-opacity="0.25"/>'
-        f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.2"/></svg>'
-    )
+    low, high = points.min(axis=0), points.max(axis=0)
+    low[1] = min(0.0, low[1])
+    size = np.where(high > low, high - low, 1.0)
+    ends = np.array([[points[0, 0], 0.0], *points, [points[-1, 0], 0.0]])
+    drawn = " ".join(f"{110.0 * across:.1f},{26.0 * (1.0 - up):.1f}" for across, up in (ends - low) / size)
+    polygon = f'<polygon points="{drawn}" fill="#0072B2" fill-opacity="0.4"/>'
+    return Html(f'<svg xmlns="http://www.w3.org/2000/svg" width="110" height="26">{polygon}</svg>')
 
 
 def _in_digits(value: float, digits: int, span: float) -> str:
@@ -118,19 +148,16 @@ def _in_digits(value: float, digits: int, span: float) -> str:
         return "0"
     size = math.floor(math.log10(abs(value)))
     if 0.0 < span < abs(value):
-        digits = min(MOST_DIGITS, digits + size - math.floor(math.log10(span)))
+        digits = min(15, digits + size - math.floor(math.log10(span)))
     if not -4 <= size < 6:
         return f"{value:.{digits}g}"
     text = f"{value:.{max(0, digits - 1 - size)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _row(tag: str, cells: Sequence[Any], sides: Sequence[str]) -> str:
-    inner = (
-        f'<{tag} style="{CELL.format(side)}">{_escaped(cell)}</{tag}>'
-        for cell, side in zip(cells, sides, strict=True)
-    )
-    return f'<tr style="background:none">{"".join(inner)}</tr>'
+def _row(tag: str, cells: Iterable[Any]) -> str:
+    inner = (f'<{tag} align="{"right" if _is_numeric(cell) else "left"}">{_escaped(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{''.join(inner)}</tr>"
 
 
 def _escaped(value: Any) -> str:

@@ -169,11 +169,6 @@ def test_numbers_are_reported_one_by_one_and_do_not_depend_on_the_number_of_proc
         np.testing.assert_array_equal(ours.density, theirs.density)
 
 
-def test_seeds_give_other_answers(written):
-    first, second = written[1]["lotka_volterra"]["SMC-ABC, as published"]["runs"]
-    assert first["intervals"] != second["intervals"]
-
-
 def test_all_figures_come_with_one_table_of_published_and_reproduced(everything):
     folder, printed = everything
     names = ["figure4.png", "figure4.json", "figure5.png", "figure5.json", "figures.md", "figures.json"]

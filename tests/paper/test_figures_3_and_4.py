@@ -5,9 +5,7 @@ import json
 import numpy as np
 import oracles
 import pytest
-from typer.testing import CliRunner
 
-from decond.cli import app
 from decond.gp import log_evidence_and_gradient
 from decond.paper import FIGURES, figure4
 from decond.paper.published import Row, compare, tabulated, write_comparison
@@ -49,18 +47,10 @@ def test_figure_3_agrees_with_every_known_number(written):
     assert all(row.published is None and row.as_dict()["reference"] == row.reference for row in rows)
 
 
-def test_figure_3_names_its_reference_and_shows_no_empty_column(written, monkeypatch):
+def test_figure_3_names_its_reference_and_shows_no_empty_column(written):
     _, headings, cells = tabulated(compare("figure3", written["figure3"][1]))
     assert headings == ["number", "reference", "ours", "difference"]
     assert {len(line) for line in cells} == {4}
-    monkeypatch.setenv("COLUMNS", "100")
-    result = CliRunner().invoke(app, ["reproduce", "figure3", "--force", "--output", str(written["figure3"][2])])
-    assert result.exit_code == 0, result.output
-    for heading in headings:
-        assert heading in result.stdout
-    assert "why" not in result.stdout
-    assert "published  " not in result.stdout
-    assert "NumPy" in result.stdout  # where the reference comes from
 
 
 def test_reasons_have_a_column_where_there_are_any(written, tmp_path):

@@ -153,16 +153,6 @@ def test_dollar_signs_in_names_are_no_formula(name):
     assert f">{HOSTILE}<" in written(display.figure_)
 
 
-def test_sentences_and_users_labels_keep_their_dollars():
-    figure, (left, right) = new_figure(2, (6.0, 2.5))
-    _write(left, HOSTILE, [f"{HOSTILE} is too wide."])
-    FunctionDisplay.from_predictions([0.0, 1.0], [2.0, 3.0], name=HOSTILE, ax=right)
-    right.set_xlabel(r"$\theta$")  # a formula of the user, in place of the name
-    said = written(figure)
-    assert f"{HOSTILE} is too wide." in said
-    assert "θ" in said
-
-
 # ---- functions ------------------------------------------------------------------------------------------
 
 

@@ -1,10 +1,11 @@
 """What a model was fitted on, in one form for all estimators: columns, targets, mediators, groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decond.errors import ArgumentError
 from decond.notebook import number
@@ -12,20 +13,16 @@ from decond.notebook import number
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FittedData", "facts_in_words", "fitted_data"]
-
-INPUTS = ("x", "X", "treatment")
-TARGETS = ("z_groups", "z_task", "outcome", "z", "y")
-"""Arguments of `fit` that hold rows of x, and those that hold targets; the first that is there counts."""
+__all__ = ["FittedData", "facts_in_words", "fitted_data", "numeric_columns"]
 
 
 @dataclass(frozen=True)
 class FittedData:
-    """Rows and targets with their names. `kind` is "groups", "pairs", "weights" or "rows"."""
+    """Rows and targets with their names."""
 
-    kind: str
+    kind: Literal["groups", "pairs", "weights", "rows"]
     x: "pd.DataFrame"
-    z: np.ndarray
+    z: NDArray[np.float64]
     target: str
     mediator: "pd.DataFrame | None" = None
     """The mediator of the rows of x, or their groups as one column."""
@@ -47,166 +44,164 @@ class FittedData:
             "rows": f"{rows} rows with a target each",
         }[self.kind]
 
-    def columns(self) -> list[dict[str, str]]:
-        """Return a line for each column: its name, part, rows, and range or number of labels."""
-        lines = [_line(name, "input x", self.x[name], self.n_rows) for name in self.x]
-        roles = ("group of the rows", "group of the targets") if self.kind == "groups" else MEDIATOR_ROLES
+    @property
+    def has_numeric_mediator(self) -> bool:
+        """Whether the mediator has a column of numbers; groups are labels."""
+        return self.kind == "pairs" and self.mediator is not None and bool(numeric_columns(self.mediator))
+
+    def columns(self) -> Iterator[dict[str, str]]:
+        """Yield a line for each column: its name, role, rows, and range or number of labels."""
+        roles = ("group of the rows", "group of the targets")
+        if self.kind != "groups":
+            roles = ("mediator y of the pairs", "mediator y of the task")
+        for name, column in self.x.items():
+            yield _line(str(name), "input x", column, self.n_rows)
         for frame, role in zip((self.mediator, self.mediator_task), roles, strict=True):
-            lines += [] if frame is None else [_line(name, role, frame[name], len(frame)) for name in frame]
-        count = self.n_rows if self.kind == "rows" else len(self.z)
-        return [*lines, _line(self.target, "target z", _frame(self.z, "z").iloc[:, 0], count)]
+            for name, column in () if frame is None else frame.items():
+                yield _line(str(name), role, column, len(column))
+        yield _line(
+            self.target, "target z", _frame(self.z, "z")["z"], self.n_rows if self.kind == "rows" else len(self.z)
+        )
 
     def groups(self) -> str:
         """Return how many rows the groups have, in words; empty where there are none."""
         if self.kind != "groups" or self.mediator is None:
             return ""
         counts = self.mediator.iloc[:, 0].value_counts()
-        low, middle, high = int(counts.min()), float(counts.median()), int(counts.max())
-        if low == high:
-            return f"Each of {len(counts):,} groups has {low:,} listed row{'s' if low > 1 else ''}."
-        return f"{len(counts):,} groups have {low:,} to {high:,} listed rows; the median is {number(middle)}."
-
-
-MEDIATOR_ROLES = ("mediator y of the pairs", "mediator y of the task")
+        return (
+            f"{len(counts):,} groups have {_range(counts)} listed rows each; the median is {number(counts.median())}."
+        )
 
 
 def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = None) -> FittedData:
     """Return the data of a fit from the arguments of `fit` by name.
 
+    Parameters
+    ----------
+    estimator : fitted estimator
+    data : mapping of str to array_like
+        The arguments that `fit` was called with, by name.
+    target : str, optional
+        What z is called.
+
+    Returns
+    -------
+    FittedData
+
+    Examples
+    --------
     >>> from decond.estimators import DirectGP
     >>> x, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]
     >>> fitted_data(DirectGP(optimize=False).fit(x, y), {"X": x, "y": y}, "power").words
     '3 rows with a target each'
     """
-    first = next((data[name] for name in INPUTS if name in data), None)
-    name = next((name for name in TARGETS if data.get(name) is not None), None)
+    first = next((name for name in ("x", "X", "treatment") if name in data), None)
+    targets = ("z_groups", "z_task", "outcome", "z", "y")  # y is a target of ordinary regressors only
+    name = next((name for name in targets if data.get(name) is not None), None)
     if first is None or name is None:
         raise ArgumentError(
             "data",
             f"data has {', '.join(map(repr, data)) or 'nothing'}; give the arguments of fit by name, for example "
             '{"x": x, "groups": groups, "z_groups": z}.',
         )
-    x = _frame(first, "x", getattr(estimator, "feature_names_in_", None))
+    x = _frame(data[first], "x", getattr(estimator, "feature_names_in_", None))
     z, called = _targets(data[name], f"data[{name!r}]")
-    kind, mediator, mediator_task = _linked(data)
-    _check_lengths(data, kind, x, z, mediator, mediator_task)
+    mediator, mediator_task = _mediators(data)
+    kind: Any = "groups" if "groups" in data else "weights" if "transformation" in data else "rows"
+    if mediator is not None and kind == "rows":
+        kind = "pairs"
+    lengths = [(len(x), name, len(z))] if kind == "rows" else []
+    if mediator is not None and mediator_task is not None:
+        lengths = [(len(x), "groups" if kind == "groups" else "y", len(mediator)), (len(mediator_task), name, len(z))]
+    elif kind == "weights" and np.ndim(data["transformation"]) == 2:
+        rows, columns = np.shape(data["transformation"])
+        lengths = [(len(x), "transformation", rows), (columns, name, len(z))]
+    for count, other, there in lengths:
+        if count != there:
+            raise ArgumentError(
+                f"data[{other!r}]",
+                f"{other} has length {there:,} but {count:,} values belong to it row by row. Give the same data that "
+                "the model was fitted on.",
+            )
     seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
-    rows = len(x) if seen is None or kind != "rows" else int(seen)
+    n_rows = len(x) if seen is None or kind != "rows" else int(seen)
     facts = facts_in_words(estimator, data)
-    return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, rows, facts)
+    return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, n_rows, facts)
 
 
 def facts_in_words(estimator: Any, data: Mapping[str, Any]) -> list[str]:
     """Return what a fit took the targets for, in sentences: what the user said, or the default.
 
+    Parameters
+    ----------
+    estimator : fitted estimator
+    data : mapping of str to array_like
+        The arguments that `fit` was called with, by name.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
     >>> from decond.estimators import AggregateGP
     >>> facts_in_words(AggregateGP(), {"groups": ["a", "a"], "group_sizes": 24})
     ['Each target is taken as the mean over a group of 24 rows, of which the listed ones are a random sample.']
     """
-    targets = getattr(estimator, "targets", None)
-    said = []
-    if "groups" in data or (targets == "mean" and "y" in data and _is_labels(data["y"])):
-        said.append(_about_sizes(data.get("group_sizes")))
-    elif targets is not None and "y" in data:
-        said.append(TARGET_WORDS[targets])
+    targets, facts = getattr(estimator, "targets", None), []
+    if "groups" in data or (targets == "mean" and "y" in data and not numeric_columns(_frame(data["y"], "y"))):
+        sizes = data.get("group_sizes")
+        listed = "a group of {} rows, of which the listed ones are a random sample"
+        group = (
+            "the listed rows of its group: all of its rows are listed"
+            if sizes is None
+            else listed.format(_range(sizes))
+        )
+        facts.append(f"Each target is taken as the mean over {group}.")
+    elif targets == "mean" and "y" in data:
+        facts.append("Each target is taken as a mean over all x that go with its y.")
+    elif targets == "single" and "y" in data:
+        facts.append("Each target is taken as one measurement, at one x that was not recorded.")
     if getattr(estimator, "drift", 0.0):
-        said.append(f"E[x | y] may be stretched by about ± {100.0 * estimator.drift:.3g} % between the tables.")
+        facts.append(f"E[x | y] may be stretched by about ± {100.0 * estimator.drift:.3g} % between the tables.")
     if data.get("z_std") is not None:
-        errors = _values(data["z_std"])
-        said.append(f"Known standard errors of targets are used ({_span(errors)}); the learned noise is in addition.")
-    return said
+        errors = _range(data["z_std"])
+        facts.append(f"Known standard errors of targets are used ({errors}); the learned noise is in addition.")
+    return facts
 
 
-TARGET_WORDS = {
-    "mean": "Each target is taken as a mean over all x that go with its y.",
-    "single": "Each target is taken as one measurement, at one x that was not recorded.",
-}
+def numeric_columns(frame: "pd.DataFrame") -> list[str]:
+    """Return the names of the columns that hold numbers."""
+    return [str(name) for name, column in frame.items() if column.dtype.kind in "biuf"]
 
 
-def _about_sizes(sizes: Any) -> str:
-    if sizes is None:
-        return "Each target is taken as the mean over the listed rows of its group: all of its rows are listed."
-    values = _values(sizes)
-    count = "very many" if np.isinf(values).all() else _span(values)
-    group = f"a group of {count} rows, of which the listed ones are a random sample"
-    return f"Each target is taken as the mean over {group}."
-
-
-def _span(values: np.ndarray) -> str:
-    """Return the range of numbers in words; one number if all are equal."""
-    low, high = float(np.min(values)), float(np.max(values))
+def _range(values: Any) -> str:
+    """Return the range of numbers, given as one, as an array or by label, in words."""
+    found = np.asarray(list(values.values()) if isinstance(values, Mapping) else values, dtype=np.float64)
+    low, high = float(np.min(found)), float(np.max(found))
+    if np.isinf(low):
+        return "very many"
     return number(low) if low == high else f"{number(low)} to {number(high)}"
 
 
-def _values(given: Any) -> np.ndarray:
-    """Return numbers that are given as one, as an array or by label."""
-    return np.asarray(list(given.values()) if isinstance(given, Mapping) else given, dtype=np.float64)
-
-
-def _is_labels(y: Any) -> bool:
-    return all(column.dtype.kind not in "biuf" for _, column in _frame(y, "y").items())
-
-
-def _check_lengths(
-    data: Mapping[str, Any],
-    kind: str,
-    x: "pd.DataFrame",
-    z: np.ndarray,
-    mediator: "pd.DataFrame | None",
-    mediator_task: "pd.DataFrame | None",
-) -> None:
-    """Raise if parts of the data that belong together are not equally long."""
-    called, target = (next(name for name in names if data.get(name) is not None) for names in (INPUTS, TARGETS))
-    pairs: list[tuple[str, int, str, int]] = []
-    if kind == "rows":
-        pairs = [(called, len(x), target, len(z))]
-    elif kind == "weights" and np.ndim(data["transformation"]) == 2:
-        rows, columns = np.shape(data["transformation"])
-        pairs = [(called, len(x), "transformation", rows), ("the columns of transformation", columns, target, len(z))]
-    elif mediator is not None and mediator_task is not None:
-        first, second = _mediators(data)
-        pairs = [(called, len(x), first, len(mediator)), (second, len(mediator_task), target, len(z))]
-    for one, count, other, there in pairs:
-        if count != there:
-            raise ArgumentError(
-                f"data[{other!r}]",
-                f"{one} has length {count:,} and {other} has {there:,}, but they belong together row by row. Give "
-                "the same data that the model was fitted on.",
-            )
-
-
-def _mediators(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what the mediators of rows and of targets are called among the arguments."""
+def _mediators(data: Mapping[str, Any]) -> "tuple[pd.DataFrame | None, pd.DataFrame | None]":
+    """Return the mediator of rows and of targets."""
     if "groups" in data:
-        return "groups", "the distinct groups"
-    if "y_task" in data:
-        return "y", "y_task"
-    return "instrument", "instrument" if data.get("instrument_of_outcome") is None else "instrument_of_outcome"
+        groups, z = _frame(data["groups"], "group"), data["z_groups"]
+        if isinstance(z, Mapping):
+            labels = np.array(list(z))
+        else:
+            labels = z.index.to_numpy() if hasattr(z, "index") else np.unique(np.asarray(data["groups"]))
+        return groups, _frame(labels, str(groups.columns[0]))
+    first, second = (data.get("y"), data["y_task"]) if "y_task" in data else (data.get("instrument"), None)
+    if first is None:
+        return None, None
+    second = data.get("instrument_of_outcome") if second is None else second
+    name = "y" if "y_task" in data else "instrument"
+    return _frame(first, name), _frame(first if second is None else second, name)
 
 
-def _linked(data: Mapping[str, Any]) -> "tuple[str, pd.DataFrame | None, pd.DataFrame | None]":
-    """Return the kind of data, and the mediator of rows and targets."""
-    if "groups" in data:
-        groups = _frame(data["groups"], "group")
-        labels = _group_labels(data["groups"], data["z_groups"])
-        return "groups", groups, _frame(labels, str(groups.columns[0]))
-    if "y_task" in data:
-        return "pairs", _frame(data["y"], "y"), _frame(data["y_task"], "y")
-    if "instrument" in data:
-        task = data.get("instrument_of_outcome")
-        first = _frame(data["instrument"], "instrument")
-        return "pairs", first, first if task is None else _frame(task, "instrument")
-    return ("weights" if "transformation" in data else "rows"), None, None
-
-
-def _group_labels(groups: Any, z: Any) -> np.ndarray:
-    """Return the group of each target: labels of a Series or dict, or the distinct groups in order."""
-    if isinstance(z, Mapping):
-        return np.array(list(z))
-    return z.index.to_numpy() if hasattr(z, "index") and hasattr(z, "to_numpy") else np.unique(np.asarray(groups))
-
-
-def _targets(z: Any, name: str) -> tuple[np.ndarray, str | None]:
+def _targets(z: Any, name: str) -> tuple[NDArray[np.float64], str | None]:
     """Return targets as one column, and their name where they have one."""
     values = np.asarray(list(z.values()) if isinstance(z, Mapping) else z, dtype=np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
@@ -222,19 +217,20 @@ def _targets(z: Any, name: str) -> tuple[np.ndarray, str | None]:
     return values, None if called is None else str(called)
 
 
-def _frame(table: Any, name: str, names: Any = None) -> "pd.DataFrame":
+def _frame(table: ArrayLike, name: str, names: Sequence[str] | None = None) -> "pd.DataFrame":
     """Return a table as a data frame; columns without names are called `name`, numbered if several."""
     import pandas as pd
 
     if isinstance(table, pd.DataFrame):
         return table.set_axis([str(column) for column in table.columns], axis=1).reset_index(drop=True)
-    called = getattr(table, "name", None)
     values = np.asarray(table)
     values = values[:, None] if values.ndim == 1 else values
-    if names is None:
-        names = [name if called is None else called]
-        names = names if values.shape[1] == 1 else [f"{name}{j + 1}" for j in range(values.shape[1])]
-    return pd.DataFrame(values, columns=[str(column) for column in names]).infer_objects()
+    called = getattr(table, "name", None)
+    several = [f"{name}{j + 1}" for j in range(values.shape[1])]
+    plain = [name if called is None else called] if values.shape[1] == 1 else several
+    return pd.DataFrame(
+        values, columns=[str(column) for column in (plain if names is None else names)]
+    ).infer_objects()
 
 
 def _line(name: str, role: str, column: "pd.Series", rows: int) -> dict[str, str]:

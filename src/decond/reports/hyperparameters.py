@@ -12,19 +12,6 @@ from decond.notebook import number
 
 __all__ = ["Hyperparameter", "Names", "candidate_weights", "hyperparameters", "sampled_values"]
 
-NOISES = {
-    "noise": ("noise", "a single target scatters by about ± {} around what the function says"),
-    "individual_noise": ("noise in a single row", "a single row scatters by about ± {} around the function"),
-    "mediator_noise": ("noise of the mediator", "the ridge on the mediator is worth a scatter of about ± {}"),
-}
-"""Names of noises, and sentences about them."""
-
-FEWEST_DRAWS = 40
-"""Draws from which on a 95 % range is told: 2.5 % of fewer is less than one."""
-
-STRAIGHT = 1.0
-"""A lengthscale longer than this many times the range of its column leaves the function nearly straight there."""
-
 
 @dataclass(frozen=True)
 class Names:
@@ -37,8 +24,19 @@ class Names:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def with_unit(self, value: float, name: str) -> str:
-        """Return a value with the unit of a column."""
-        return " ".join([number(value, 3), *([self.units[name]] if self.units.get(name) else [])])
+        """Return a value with the unit of a column, if it has one.
+
+        Parameters
+        ----------
+        value : float
+        name : str
+            The column, or the target.
+
+        Returns
+        -------
+        str
+        """
+        return f"{number(value, 3)} {self.units.get(name, '')}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def sampled_values(estimator: Any) -> Any:
     if average is None:
         return None
     candidate = average.candidates[int(np.argmax(average.weights))]
-    return candidate if len(candidate.values) >= FEWEST_DRAWS else None
+    return candidate if len(candidate.values) >= 40 else None  # 2.5 % of fewer draws is less than one
 
 
 def candidate_weights(estimator: Any) -> dict[str, float]:
@@ -73,10 +71,22 @@ def candidate_weights(estimator: Any) -> dict[str, float]:
 
 
 def hyperparameters(result: Any, names: Names, sampled: Any = None) -> list[Hyperparameter]:
-    """Return the hyperparameters of a `FitResult` that can be said in words.
+    """Return the hyperparameters of a fit that can be said in words.
 
-    `sampled` is a candidate with draws of them: their 95 % ranges are returned as well.
+    Parameters
+    ----------
+    result : FitResult
+    names : Names
+        What columns are called.
+    sampled : candidate model, optional
+        Has draws of the hyperparameters: their 95 % ranges are returned as well.
 
+    Returns
+    -------
+    list of Hyperparameter
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from decond.estimators import DirectGP
     >>> x = np.linspace(0, 10, 30)
@@ -108,8 +118,7 @@ def _numbered(found: list[Hyperparameter]) -> list[Hyperparameter]:
         seen[item.name] += 1
         part = f"part {seen[item.name]}"
         alone = often[item.name] == 1
-        said = f"{part.capitalize()} of the function: {item.sentence[:1].lower()}{item.sentence[1:]}"
-        numbered.append(item if alone else replace(item, name=f"{item.name}, {part}", sentence=said))
+        numbered.append(item if alone else replace(item, name=f"{item.name}, {part}"))
     return numbered
 
 
@@ -146,23 +155,28 @@ def _in_words(name: str, value: Any, place: _Place, names: Names) -> list[Hyperp
         ]
     if name == "variance":
         return [_about_variance(_part(place.module), float(np.sqrt(value)), names)]
-    if name in NOISES:
-        words, sentence = NOISES[name]
-        text = sentence.format(names.with_unit(float(value), names.z))
-        return [Hyperparameter(f"{words} of {names.z} (sd)", float(value), _sentence(text))]
-    return []
+    noises = {
+        "noise": ("noise", "A single target scatters by about ± {} around what the function says."),
+        "individual_noise": ("noise in a single row", "A single row scatters by about ± {} around the function."),
+        "mediator_noise": ("noise of the mediator", "The ridge on the mediator is worth a scatter of about ± {}."),
+    }
+    if name not in noises:
+        return []
+    words, sentence = noises[name]
+    said = sentence.format(names.with_unit(float(value), names.z))
+    return [Hyperparameter(f"{words} of {names.z} (sd)", float(value), said)]
 
 
 def _about_lengthscale(column: str, value: float, place: _Place, names: Names) -> Hyperparameter:
     about, name = names.with_unit(value, column), f"lengthscale of {column}"
     if isinstance(place.module, Linear | Polynomial):
-        said = _sentence(f"the trend of {names.z} along {column} is counted in steps of {about}")
+        said = f"The trend of {names.z} along {column} is counted in steps of {about}."
         return Hyperparameter(f"{name} in the trend", value, said)
     if place.of_mediator:
-        said = f"Mediators closer than about {about} in {column} tell much the same of x."
+        said = f"Mediators closer than about {about} in {column} go with similar x."
         return Hyperparameter(name, value, said)
     span = names.ranges.get(column)
-    if span is not None and value > STRAIGHT * span:
+    if span is not None and value > span:
         spans = names.with_unit(span, column)
         said = f"Nearly straight in {column}: {names.z} would bend over about {about}, and the rows span {spans}."
         return Hyperparameter(name, value, said)
@@ -174,16 +188,12 @@ def _about_lengthscale(column: str, value: float, place: _Place, names: Names) -
 def _about_variance(part: str, deviation: float, names: Names) -> Hyperparameter:
     about = names.with_unit(deviation, names.z)
     sentences = {
-        "linear trend": f"a straight trend makes up about ± {about} of {names.z}",
-        "effect of the labels": f"labels shift {names.z} by about ± {about}",
-        "scatter of single rows": f"single rows scatter by about ± {about} of {names.z}",
-        "smooth variation": f"the smooth part of {names.z} varies by about ± {about}",
+        "linear trend": f"A straight trend makes up about ± {about} of {names.z}.",
+        "effect of the labels": f"Labels shift {names.z} by about ± {about}.",
+        "scatter of single rows": f"Single rows scatter by about ± {about} of {names.z}.",
+        "smooth variation": f"The smooth part of {names.z} varies by about ± {about}.",
     }
-    return Hyperparameter(f"{part} of {names.z} (sd)", deviation, _sentence(sentences[part]))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+    return Hyperparameter(f"{part} of {names.z} (sd)", deviation, sentences[part])
 
 
 def _part(scaled: Any) -> str:

@@ -18,13 +18,12 @@ from typer.testing import CliRunner
 from decond import AggregateGP, DirectGP, EcologicalGP, SparseGP, TaskTransformedGP, lfi
 from decond.cli import app
 from decond.estimators.posterior_regressor import FitCheck
-from decond.gp import BoundWarning
 from decond.io import load, save
+from decond.notebook import number
 from decond.reports import fit_report, inference_report
-from decond.reports.baselines import naive_baselines
-from decond.reports.checks import State
-from decond.reports.document import number
+from decond.reports.fit_report import naive_baselines
 from decond.reports.fitted_data import facts_in_words, fitted_data
+from decond.reports.page import State
 
 HOSTILE = "</script><b>wind</b>\u2028&"
 
@@ -115,26 +114,12 @@ def test_dots_are_targets_at_the_mean_of_their_group(page, fitted):
     np.testing.assert_allclose(dots["y"], data["z_groups"], rtol=1e-5)
 
 
-def test_usual_baselines_are_fitted_where_none_are_given(fitted):
-    gp, data = fitted
-    (chart,) = ReportPage(fit_report(gp, data).html).numbers["groups"]["function"]
-    dashed = [item["label"] for item in chart["series"] if item.get("dash")]
-    assert [label.split(":")[0] for label in dashed] == [
-        "cascade",
-        "impute z, then regress",
-        "regression on E[x | y]",
-        "dual embedding",
-    ]
-
-
 def test_long_tables_give_baselines_a_sample_and_a_note(fitted):
     gp, data = fitted
-    found, notes = naive_baselines(fitted_data(gp, data), max_rows=60)
+    found, notes = naive_baselines(fitted_data(gp, data), 0, max_rows=60)
     assert [re.findall(r"\d+", note) for note in notes] == [["60", "96", "24", "24"]]
-    whole = _ecological(data)  # its rows only enter means of groups
-    at = pd.DataFrame({"wind": np.linspace(0.0, 10.0, 20)})
-    np.testing.assert_allclose(found["regression on E[x | y]"].predict(at), whole.predict(at), rtol=1e-5, atol=1e-5)
-    assert naive_baselines(fitted_data(gp, data), max_rows=96)[1] == []
+    assert len(found) == 4
+    assert naive_baselines(fitted_data(gp, data), 0, max_rows=96)[1] == []
 
 
 def test_texts_of_the_user_stay_texts(fitted):
@@ -147,7 +132,12 @@ def test_texts_of_the_user_stay_texts(fitted):
     assert report.html.count("</script>") == len(list(parsed.root.all("script"))) == 2
     assert "\u2028" not in re.search(r'id="data">(.*?)</script>', report.html, re.DOTALL).group(1)
     (chart,) = parsed.numbers["groups"]["function"]
-    assert chart["x"] == chart["y"] == chart["series"][-1]["label"] == HOSTILE
+    assert (
+        chart["x"]
+        == chart["y"]
+        == next(one for one in chart["series"] if one["key"] == "baseline0")["label"]
+        == HOSTILE
+    )
     words = " ".join(HOSTILE.split())
     assert parsed.heading.count(words) == 2
     assert parsed.items("notes") == [words]
@@ -163,11 +153,8 @@ def test_nothing_is_loaded_from_elsewhere(page):
     assert len(page.html) < 3_000_000
 
 
-def test_tables_and_a_still_picture_are_there_without_scripts(page, fitted):
+def test_a_table_has_the_values_without_scripts(page, fitted):
     gp, _ = fitted
-    fallback = re.search(r"<noscript>(.*?)</noscript>", page.html, re.DOTALL).group(1)
-    assert fallback.count("<polyline") == 3  # the function, a baseline, a line
-    assert fallback.count("<circle") == 24
     read = ReportPage(page.html)
     first = read.rows("function")[0]
     low = chart_of(read)["series"]["model"]["x"][0]
@@ -227,17 +214,6 @@ def test_error_bars_that_are_too_narrow_are_bad():
     assert check.numbers["coverage"] < 0.8
     assert report.checks["search"].state == State.GOOD
     assert ReportPage(report.html).rows("hyperparameters") == []  # all were given
-
-
-def test_a_number_on_the_edge_of_its_range_is_doubted():
-    data = days(n_days=24, noise=0.0)
-    flat = pd.Series(2.0 * data["x"]["wind"]).groupby(data["groups"]).mean()
-    with pytest.warns(BoundWarning):
-        gp = AggregateGP(n_restarts=0, uncertainty="plain").fit(data["x"], data["groups"], flat)
-    report = fit_report(gp, {**data, "z_groups": flat}, baselines={})
-    check = report.checks["bounds"]
-    assert check.state == State.DOUBT
-    assert check.finding in report.verdict
 
 
 def _rbf(lengthscale):
@@ -444,9 +420,6 @@ def folder(tmp_path, monkeypatch):
 FIT = ("fit", "hours.csv", "days.csv", "--x", "wind", "--y", "day", "--z", "power", "--aggregate", "--restarts", "0")
 
 
-INFER = ("infer", "waiting:simulate", "--prior", "p.toml", "--observed", "o.csv")
-
-
 def page_of(path):
     return ReportPage(path.read_text(encoding="utf-8"))
 
@@ -484,24 +457,6 @@ def test_a_table_on_disk_is_reported_from_a_sample(folder):
     assert [re.findall(r"[\d,]*\d", note) for note in read.items("notes")] == [["5,000", "11,000"]]
 
 
-@pytest.mark.parametrize("report", ["nowhere/out.html", ".", "out.pdf", "model.html/out.html", "dead.html"])
-@pytest.mark.parametrize("command", ["fit", "infer"])
-def test_a_report_that_cannot_be_written_ends_before_the_work(folder, command, report):
-    (folder / "dead.html").symlink_to(folder / "nowhere" / "out.html")
-    (folder / "waiting.py").write_text("raise SystemExit('the simulator was imported')")
-    arguments = FIT if command == "fit" else INFER
-    before = sorted(folder.iterdir())
-    error = run(*arguments, "--report", report, code=2).stderr
-    assert report.partition("/")[0] in error
-    assert "--observed" not in error  # nothing after the report was looked at
-    assert sorted(folder.iterdir()) == before
-
-
-def test_a_report_does_not_take_the_place_of_the_model(folder):
-    assert "all.decond" in run(*FIT, "--output", "all.html", "--report", "all.html", code=2).stderr
-    assert not (folder / "all.html").exists()
-
-
 SIMULATOR = """
 import os
 import numpy as np
@@ -536,9 +491,3 @@ def test_json_of_infer_stands_alone_on_stdout_and_diagnosis_is_in_report_and_jso
     (judged,) = [sentence for sentence in found["diagnosis"]["sentences"] if sentence.startswith("Of 40 ")]
     assert judged in read.sections["trust"].text
     assert read.rows("observation")[0][:2] == ["mean", "1.3"]
-
-
-def test_a_check_refuses_methods_that_run_the_simulator_themselves(folder):
-    error = run(*INFER, "--method", "smc", "--check", code=2).stderr
-    assert "--method smc" in " ".join(error.split())
-    assert list(folder.glob("*.html")) == []
