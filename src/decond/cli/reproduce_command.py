@@ -33,7 +33,7 @@ def reproduce(
 
     Example: `decond reproduce figure3 --output figures`
     """
-    from decond.paper import FIGURES
+    from decond.paper import FIGURES, TABLES
     from decond.paper.comparison import compare, write_comparison
 
     names = list(FIGURES) if figure == "all" else [figure]
@@ -48,37 +48,16 @@ def reproduce(
             made, numbers[name] = FIGURES[name](output, report)
         paths += made
         rows += compare(name, numbers[name])
-        if not json:
-            _print_numbers(name, numbers[name])
     if figure == "all":
         paths += write_comparison(output, rows, numbers)
     if json:
         print_json({"figures": numbers, "comparison": [row.as_dict() for row in rows], "files": paths})
         return
+    for name in TABLES.keys() & names:
+        for table in TABLES[name](numbers[name]):
+            print_table(*table)
     _print_comparison(rows)
     print_wrote(*paths)
-
-
-def _print_numbers(name: str, numbers: dict[str, Any]) -> None:
-    """Print the numbers of a figure: its own tables, or a table for each set of answers."""
-    from decond.paper import TABLES
-
-    if name in TABLES:
-        for table in TABLES[name](numbers):
-            print_table(*table)
-        return
-    for title, answers in numbers.items():
-        if isinstance(answers, dict) and all(isinstance(answer, dict) for answer in answers.values()):
-            keys = [
-                key
-                for key in next(iter(answers.values()))
-                if any(isinstance(answer[key], float) for answer in answers.values())
-            ]
-            rows = [
-                [name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in keys)]
-                for name, answer in answers.items()
-            ]
-            print_table(title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in keys)], rows)
 
 
 def _print_comparison(rows: "list[Row]") -> None:

@@ -31,4 +31,4 @@ A second argument, a function of (runs that ended, all runs), is told how far it
 """
 
 TABLES = {"figure5": figure5.tables}
-"""Tables of a figure for people, from its numbers; the others have one row an answer."""
+"""Tables of a figure for people, from its numbers; of the others everything is in the comparison."""
