@@ -54,8 +54,8 @@ from decond.parameters import Parametrized
 
 __all__ = ["ModelFileError", "VersionWarning", "load", "save"]
 
-FORMAT = "decond model"
-FORMAT_VERSION = 1
+_FORMAT = "decond model"
+_FORMAT_VERSION = 1
 _HEADER = "header.json"
 _ARRAY_KINDS = "biufU"
 """Kinds of arrays that are stored: booleans, whole numbers, floats and text."""
@@ -136,8 +136,8 @@ def save(estimator: BaseEstimator, path: str | PathLike[str]) -> None:
     check_is_fitted(estimator)
     encoder = _Encoder()
     header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
         "versions": _versions(),
         "class": name,
         "params": encoder.encode(estimator.get_params(deep=False), name),
@@ -235,19 +235,19 @@ def _classes(package: ModuleType, base: type) -> Iterator[tuple[str, type]]:
 
 
 def _check_format(header: dict[str, Any], path: Path) -> None:
-    if header.get("format") != FORMAT:
+    if header.get("format") != _FORMAT:
         raise ModelFileError(
-            f"{path} was made by something else: its header does not say {FORMAT!r}. Give a file written by "
+            f"{path} was made by something else: its header does not say {_FORMAT!r}. Give a file written by "
             "decond.save or `decond fit`.",
             path=path,
         )
     version = header.get("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        newer = isinstance(version, int) and version > FORMAT_VERSION
+    if version != _FORMAT_VERSION or isinstance(version, bool):
+        newer = isinstance(version, int) and version > _FORMAT_VERSION
         remedy = "Update decond" if newer else "Load it with the decond that wrote it, or fit the model again"
         raise ModelFileError(
             f"{path} is in format version {version!r}, written by {_writer(header)}; this is decond "
-            f"{_versions()['decond']}, which reads format version {FORMAT_VERSION}. {remedy}.",
+            f"{_versions()['decond']}, which reads format version {_FORMAT_VERSION}. {remedy}.",
             path=path,
             entry=_HEADER,
         )
@@ -430,7 +430,15 @@ class _Encoder:
         self._seen: dict[object, int] = {}
 
     def encode(self, value: object, path: str) -> Any:
-        """Return a JSON tree; `path` says where we are, for messages."""
+        """Return a JSON tree.
+
+        Parameters
+        ----------
+        value : object
+            A state, or part of one.
+        path : str
+            Where in the model it is, for messages.
+        """
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or type(value) in (bool, int, str):

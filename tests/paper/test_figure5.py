@@ -239,9 +239,10 @@ def test_tables_show_what_each_method_used_and_covered(everything):
 
 
 def test_the_command_prints_both_panels(written, capsys):
-    from decond.cli.reproduce_command import _print_numbers
+    from decond.cli.console import print_table
 
-    _print_numbers("figure5", written[1])
+    for table in TABLES["figure5"](written[1]):
+        print_table(*table)
     shown = capsys.readouterr().out
     assert shown.count("2 seeds") == 2
     for name in ("K-ABC", "as improved", "REJ-ABC", "SMC-ABC"):

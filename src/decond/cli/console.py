@@ -36,6 +36,11 @@ _errors = Console(stderr=True)
 class Commands(TyperGroup):
     """All commands. Wrong input ends each with one message and exit code 2."""
 
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Keep what was typed for `command_line`."""
+        ctx.obj = list(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command that was named."""
         try:
@@ -61,19 +66,7 @@ def _is_simulation_error(error: RuntimeError) -> bool:
 
 def command_line(ctx: typer.Context) -> str:
     """Return the command line that was given, as a shell reads it."""
-    words = ["decond", str(ctx.info_name)]
-    for parameter in ctx.command.params:
-        source = ctx.get_parameter_source(str(parameter.name))
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        value = ctx.params[str(parameter.name)]
-        option = [str(max(parameter.opts, key=len))] if parameter.param_type_name == "option" else []
-        if value is True:
-            words += option
-            continue
-        for item in value if isinstance(value, list | tuple) else [value]:
-            words += [*option, str(item)]
-    return shlex.join(words)
+    return shlex.join(["decond", *ctx.obj])
 
 
 @contextlib.contextmanager

@@ -179,8 +179,7 @@ def _run(
     assert picture is not None
     if model.suffix in (".png", ".csv", ".tsv", ".html"):
         raise ArgumentError("--output", f"--output is {model}; call the model {model.with_suffix('.decond')}.")
-    check_outputs([model, picture], force, request.tables)
-    check_outputs([report], force, request.tables, "--report")
+    check_outputs([model, picture, report], force, request.tables)
     job = prepare(request)
     with workers_for(request) as client:
         job = job.with_rows(client)
@@ -194,7 +193,7 @@ def _run(
     found = _summary(job, request, page)
     return {
         **found,
-        "warnings": [*job.warnings, *caught],
+        "warnings": caught,
         "notes": job.notes,
         **{k: v for k, v in files.items() if v},
     }
@@ -232,7 +231,7 @@ def _page(job: FitJob, request: FitRequest, caught: list[str], command: str, wit
             job.seen,
             target=request.z,
             baselines=None if with_baselines else {},
-            warnings=[*job.warnings, *caught],
+            warnings=caught,
             notes=job.notes,
             command=command,
         )

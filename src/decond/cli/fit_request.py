@@ -102,7 +102,6 @@ class FitJob:
     z: NDArray[np.float64] | None = None
     """Targets of the rows of x, where there are any."""
     notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
     def with_rows(self, client: Any) -> "FitJob":
         """Return the job with rows to draw: of a table on disk a sample, for which workers read it once."""
@@ -243,9 +242,8 @@ def _task_transformed(request: FitRequest) -> FitJob:
         "z_task": task.numbers([request.z])[request.z].to_numpy()[found.used_task],
         **_facts(request, found, task),
     }
-    notes, warnings = _about_rows(found)
-    warnings += _like_labels(found.y)
-    return FitJob(TaskTransformedGP(**request.settings()), data, data["x"], None, notes, warnings)
+    notes = [*found.notes, *_like_labels(found.y)]
+    return FitJob(TaskTransformedGP(**request.settings()), data, data["x"], None, notes)
 
 
 def _aggregate(request: FitRequest) -> FitJob:
@@ -264,8 +262,7 @@ def _aggregate(request: FitRequest) -> FitJob:
         "z_groups": groups.numbers([request.z])[request.z][found.used_task].set_axis(labels),
         **facts,
     }
-    notes, warnings = _about_rows(found)
-    return FitJob(AggregateGP(**request.settings()), data, data["x"], None, notes, warnings)
+    return FitJob(AggregateGP(**request.settings()), data, data["x"], None, found.notes)
 
 
 def _sparse(request: FitRequest) -> FitJob:
@@ -313,14 +310,8 @@ def _sizes(column: str, found: Mediators, task: Table) -> dict[Any, float]:
     return sizes
 
 
-def _about_rows(found: Mediators) -> tuple[list[str], list[str]]:
-    """Return notes about rows left out, and the same as warnings if more than a tenth of a table is."""
-    many = any(np.mean(~used) > 0.1 for used in (found.used, found.used_task))
-    return ([], list(found.notes)) if many else (list(found.notes), [])
-
-
 def _like_labels(y: "pd.DataFrame") -> list[str]:
-    """Return a warning if numbers of the mediator look like labels: whole, few, and each in several rows."""
+    """Return a note if numbers of the mediator look like labels: whole, few, and each in several rows."""
     if y.shape[1] > 1 or y.iloc[:, 0].dtype.kind not in "iuf":
         return []
     counts = y.iloc[:, 0].value_counts()

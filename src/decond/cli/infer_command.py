@@ -119,18 +119,16 @@ def infer(
         low = 0.0
         high = 5.0
     """
-    picture = (output.with_suffix("") if output.suffix == ".gz" else output).with_suffix(".png")
     is_parquet(output)  # raises if this is not a table
-    check_outputs([output, picture], force, [prior, observed, store])
-    check_outputs([report], force, [prior, observed, store], "--report")
+    picture = output.with_name(output.name.removesuffix(".gz")).with_suffix(".png")
+    check_outputs([output, picture, report], force, [prior, observed, store])
     chosen = _method(method, seed, check)
     values = _observation(observed, text_format(encoding, separator, decimal))
-    sizes = {"n_simulations": simulations, "rounds": rounds}
     options = {"seed": seed, "batched": batched, "n_jobs": jobs, "timeout": timeout}
     run = _Inference(_simulator(simulator), _prior(prior), values, chosen, options)
     with stdout_for_json(json), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        posterior = run.infer(**sizes, store=store)
+        posterior = run.infer(n_simulations=simulations, rounds=rounds, store=store)
         write_table(posterior.frame(), output)
         posterior.plot().save(picture, dpi=120)
         diagnosis = run.diagnose(posterior) if check else None
@@ -139,12 +137,14 @@ def infer(
     if report is not None:
         page.write(report)
     files = {"draws": output, "picture": picture, **({} if report is None else {"report": report})}
+    found = _found(posterior, page, diagnosis)
     if json:
-        print_json({**_as_dict(posterior, page, diagnosis), "notes": notes, **files})
+        print_json({**found, "notes": notes, **files})
         return
-    _print_posterior(posterior, page, diagnosis, notes)
-    if diagnosis is None and not run.method.runs_simulator:
-        print_sentences(["Add --check to see whether its uncertainties are right (a minute or more)."])
+    _print_found(found)
+    if diagnosis is None and not chosen.runs_simulator:
+        print_sentences(["Add --check to judge its calibration (a minute or more)."])
+    print_warnings(notes)
     print_wrote(*files.values())
 
 
@@ -263,10 +263,8 @@ def _method(name: str, seed: int, check: bool) -> "Method":
     return method
 
 
-# ---- what is printed -----------------------------------------------------------------------------------------
-
-
-def _as_dict(posterior: "Posterior", page: "Report", diagnosis: "diagnostics.Report | None") -> dict[str, Any]:
+def _found(posterior: "Posterior", page: "Report", diagnosis: "diagnostics.Report | None") -> dict[str, Any]:
+    """Return the results for machines."""
     found: dict[str, Any] = {"parameters": posterior.summary().to_dict("index"), "verdict": page.verdict}
     if posterior.simulations is not None:
         found |= {"simulations": len(posterior.simulations), "failed": posterior.simulations.n_failed}
@@ -275,13 +273,13 @@ def _as_dict(posterior: "Posterior", page: "Report", diagnosis: "diagnostics.Rep
     return found
 
 
-def _print_posterior(
-    posterior: "Posterior", page: "Report", diagnosis: "diagnostics.Report | None", notes: list[str]
-) -> None:
-    frame, sims = posterior.summary(), posterior.simulations
-    title = "posterior" if sims is None else f"posterior from {len(sims)} simulations ({sims.n_failed} failed)"
-    rows = [[str(name), *(f"{value:.4g}" for value in row)] for name, *row in frame.itertuples()]
-    print_table(title, ["parameter", *map(str, frame.columns)], rows)
-    reasons = [] if diagnosis is None else [f"- {sentence}" for sentence in diagnosis.sentences]
-    print_sentences([f"Verdict: {page.verdict}", *reasons])
-    print_warnings(notes)
+def _print_found(found: dict[str, Any]) -> None:
+    """Print the results for people."""
+    title = "posterior"
+    if "simulations" in found:
+        title += f" from {found['simulations']} simulations ({found['failed']} failed)"
+    headings = next(iter(found["parameters"].values()))
+    rows = [[name, *(f"{value:.4g}" for value in row.values())] for name, row in found["parameters"].items()]
+    print_table(title, ["parameter", *headings], rows)
+    reasons = found.get("diagnosis", {}).get("sentences", [])
+    print_sentences([f"Verdict: {found['verdict']}", *(f"- {sentence}" for sentence in reasons)])

@@ -6,9 +6,7 @@ from pathlib import Path
 __all__ = ["check_folder", "check_outputs"]
 
 
-def check_outputs(
-    written: Iterable[Path | None], force: bool, read: Iterable[Path | None] = (), option: str = "--output"
-) -> None:
+def check_outputs(written: Iterable[Path | None], force: bool, read: Iterable[Path | None] = ()) -> None:
     """Raise unless all files can be written, and none is lost.
 
     Parameters
@@ -19,22 +17,22 @@ def check_outputs(
         Whether files that exist may be overwritten.
     read : iterable of Path or None
         Files that the command reads; they are never overwritten.
-    option : str
-        The option that names the files, for messages.
     """
     sources = {path.resolve() for path in read if path is not None}
     for path in written:
         if path is None:
             continue
         if path.resolve() in sources:
-            raise ValueError(f"{path} is read by this command and would be lost. Give another {option}.")
+            raise ValueError(f"{path} is read by this command and would be lost. Give the output another name.")
         if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder. Give the name of a file with {option}.")
+            raise IsADirectoryError(f"{path} is a folder. Give the name of a file.")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
         if path.exists() and not force:
-            raise FileExistsError(f"{path} exists already. Add --force to overwrite it, or give another {option}.")
-        _check_writable(path, option)
+            raise FileExistsError(
+                f"{path} exists already. Add --force to overwrite it, or another name."
+            )
+        _check_writable(path)
 
 
 def check_folder(folder: Path, names: Iterable[str], force: bool) -> list[Path]:
@@ -58,7 +56,7 @@ def check_folder(folder: Path, names: Iterable[str], force: bool) -> list[Path]:
     return paths
 
 
-def _check_writable(path: Path, option: str) -> None:
+def _check_writable(path: Path) -> None:
     """Open a file as it will be opened later, and leave everything as it was."""
     target = path.resolve()
     existed = target.exists()
@@ -66,6 +64,6 @@ def _check_writable(path: Path, option: str) -> None:
         with target.open("ab"):
             pass
     except OSError as error:
-        raise OSError(f"{path} cannot be written: {error.strerror}. Give another {option}.") from None
+        raise OSError(f"{path} cannot be written: {error.strerror}. Give the output another name.") from None
     if not existed:
         target.unlink()

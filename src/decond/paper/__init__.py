@@ -23,4 +23,4 @@ A second argument, a function of (runs that ended, all runs), is called after ea
 """
 
 TABLES = {"figure5": figure5.tables}
-"""Tables of a figure for people, from its numbers; the others have one row an answer."""
+"""Tables of a figure for people, from its numbers; of the others everything is in the comparison."""
