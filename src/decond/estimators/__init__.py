@@ -12,9 +12,9 @@ from decond.estimators.direct import DirectGP
 from decond.estimators.dual import DualEmbedding
 from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.instruments import InstrumentalVariablesGP
-from decond.estimators.ridge import TaskTransformedRidge
 from decond.estimators.sparse import SparseGP
 from decond.estimators.task_transformed import TaskTransformedGP
+from decond.estimators.task_transformed_ridge import TaskTransformedRidge
 from decond.estimators.transformed import TransformedGP
 
 __all__ = [
