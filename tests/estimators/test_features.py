@@ -424,18 +424,6 @@ def test_the_mediator_has_the_same_columns_in_the_same_order_everywhere(tmp_path
         model.merge(other)
 
 
-def test_a_loaded_model_goes_on_where_the_saved_one_would(tmp_path):
-    p = latent_function(400, 400)
-    model = TaskTransformedFeatures(n_features=20).fit(p.x[:300], p.y[:300], p.y_task, p.z_task)
-    save(model, tmp_path / "model.decond")
-    loaded = load(tmp_path / "model.decond")
-    for one in (model, loaded):
-        one.partial_fit(p.x[300:], p.y[300:])
-    assert loaded.fit_result_.evaluations == model.fit_result_.evaluations
-    assert loaded.fit_result_.parameters == model.fit_result_.parameters
-    np.testing.assert_array_equal(loaded.predict(p.x), model.predict(p.x))
-
-
 def test_the_seed_may_be_none_or_a_generator(toy):
     def predictions(seed):
         given = TaskTransformedFeatures(RBF(1.0), RBF(0.5), 40, "fourier", optimize=False, seed=seed)

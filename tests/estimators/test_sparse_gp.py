@@ -2,27 +2,21 @@
 
 import itertools
 
-import jax
 import numpy as np
 import oracles
 import pytest
 from expected import refused, warned
-from jax import monitoring
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from decond import kernels
-from decond.autodiff import pullbacks
 from decond.errors import ArgumentTypeError
 from decond.estimators.sparse import SparseGP
 from decond.gp import FunctionPrior, NoSignalWarning, TaskTransformed, condition
 from decond.parameters import leaves, same
-from decond.streaming import SparseModel, Table
+from decond.streaming import SparseModel
 from decond.streaming.sparse_search import starting_points
 
 QUERY = np.array([[0.5, -1.0], [1.5, 0.0], [2.0, 1.0]])
@@ -317,15 +311,6 @@ def test_more_rows_after_learning():
     assert gp.posterior_.statistics.count == 200
 
 
-def test_targets_must_keep_their_columns():
-    x, z = table(20)
-    gp = SparseGP(inducing=x[:3]).partial_fit(x, z)
-    with refused("z"):
-        gp.partial_fit(x, np.column_stack([z, z]))
-    with pytest.raises(ValueError, match="expecting 2 features"):  # scikit-learn's
-        gp.partial_fit(x[:, :1], z)
-
-
 def test_a_noise_without_a_kernel_sets_the_amplitude():
     x, z = table(50)
     gp = SparseGP(inducing=x[:5], noise=0.6).partial_fit(x, z)
@@ -334,28 +319,6 @@ def test_a_noise_without_a_kernel_sets_the_amplitude():
 
 
 # ---- scikit-learn's tools ----------------------------------------------------------------------------------------
-
-
-def test_a_grid_search_compiles_at_most_twice():
-    """Five folds and four settings on 1,000 rows; whatever JAX compiles, in any thread, is counted."""
-    x, z = table(1000)
-    jax.clear_caches()
-    counted = []
-    monitoring.register_event_duration_secs_listener(
-        lambda event, _, **rest: counted.append(event) if event.endswith("backend_compile_duration") else None
-    )
-    settings = {"n_inducing": [10, 40], "noise": [0.1, 0.5]}
-    search = GridSearchCV(SparseGP(max_iterations=3), settings, cv=5, error_score="raise").fit(x, z)
-    assert search.best_score_ > 0.8
-    assert 1 <= pullbacks._gram_gradient(True)._cache_size() <= 2
-    assert len(counted) <= 2
-
-
-def test_pipeline():
-    x, z = table(200)
-    pipeline = make_pipeline(StandardScaler(), SparseGP(n_inducing=15, max_iterations=20)).fit(x, z)
-    assert pipeline.score(x, z) > 0.9
-    assert pipeline.predict(QUERY, return_std=True)[1].shape == (3,)
 
 
 def test_a_state_is_plain_and_predicts_to_the_last_bit():
@@ -415,21 +378,6 @@ def test_few_rows_have_an_answer(rows):
     gp = SparseGP().fit(x, z)
     assert np.isfinite(gp.predict(QUERY)).all()
     assert np.all(gp.predict(QUERY, return_std=True)[1] > 0)
-
-
-def test_float32_and_lists_are_welcome():
-    x, z = table(40)
-    single = SparseGP(n_inducing=5, max_iterations=3).fit(x.astype(np.float32), z.astype(np.float32))
-    assert single.predict(QUERY.astype(np.float32)).dtype == np.float64
-    same_numbers = SparseGP(n_inducing=5, max_iterations=3).fit(
-        x.astype(np.float32).astype(float).tolist(), z.astype(np.float32).astype(float).tolist()
-    )
-    np.testing.assert_array_equal(single.predict(QUERY), same_numbers.predict(QUERY))
-
-
-def test_learning_takes_blocks_of_a_table_only_once_checked():
-    with refused("x"):
-        Table([[np.nan]], [0.0])
 
 
 def test_the_range_of_the_data_is_not_known_before_fitting():

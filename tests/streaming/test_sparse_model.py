@@ -15,8 +15,8 @@ from threadpoolctl import ThreadpoolController
 
 from decond import kernels
 from decond.errors import ArgumentTypeError
-from decond.gp import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient, maximize_evidence, select
-from decond.streaming import Batches, ChunkSettings, SparseModel, SparsePosterior, Table, parallel
+from decond.gp import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
+from decond.streaming import Batches, ChunkSettings, SparseModel, Table, parallel
 from decond.streaming.sparse_gp import WhiteningSettings, evidence_and_gradient
 
 RNG = np.random.default_rng(3)
@@ -200,48 +200,6 @@ def test_labels_are_welcome_where_the_kernel_takes_them():
     expected, slopes, _ = in_memory(model, x, z)
     assert value == pytest.approx(expected, rel=1e-11)
     assert_same_gradient(gradient, slopes)
-
-
-def test_single_precision_is_taken_as_it_is():
-    u, x, z = problem(5, 40)
-    single, double = (
-        SparseModel(kernels.RBF(1.0), u, noise=0.3).log_evidence_and_gradient(table)
-        for table in (
-            Table(x.astype(np.float32), z.astype(np.float32)),
-            Table(x.astype(np.float32).astype(float), z.astype(np.float32).astype(float)),
-        )
-    )
-    assert single[0] == double[0]
-    np.testing.assert_array_equal(single[1]["inducing"], double[1]["inducing"])
-
-
-def test_predictions_in_chunks():
-    from decond.gp.posteriors import ChunkSettings
-
-    u, x, z = problem(6, 40)
-    model = SparseModel(KERNELS["matern"], u, noise=0.2)
-    posterior = model.condition(model.statistics(Table(x, z)))
-    mean, std = posterior.mean(x), posterior.std(x)
-    posterior.chunks = ChunkSettings(entries=0, least_rows=7)
-    np.testing.assert_allclose(posterior.mean(x), mean, rtol=1e-12)
-    np.testing.assert_allclose(posterior.std(x), std, rtol=1e-12)
-
-
-def test_learning_works_on_it_unchanged():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-4, 4, (80, 1))
-    z = np.sin(x[:, 0]) + 0.1 * rng.standard_normal(80)
-    model = SparseModel(2.0 * kernels.RBF(1.0), np.linspace(-3, 3, 6)[:, None], noise=0.5)
-    data = Table(x, z)
-    assert [variable.name for variable in select(model)] == ["kernel.kernel.lengthscale", "kernel.variance", "noise"]
-    free = [*model.values(), "inducing"]
-    result = maximize_evidence(model, data, select(model, free=free), n_restarts=0)
-    assert result.status == "converged"
-    assert result.log_evidence > model.log_evidence(data) + 10
-    assert result.parameters["noise"] == pytest.approx(0.1, abs=0.03)
-    assert isinstance(result.model.condition(result.model.statistics(data)), SparsePosterior)
-    slopes = result.model.log_evidence_and_gradient(data)[1]
-    np.testing.assert_allclose(slopes["inducing"], 0.0, atol=1e-2)
 
 
 def test_what_can_be_read_only_once_is_refused():

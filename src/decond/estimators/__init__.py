@@ -13,9 +13,9 @@ from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
 from decond.estimators.direct import DirectGP
 from decond.estimators.dual import DualEmbedding
 from decond.estimators.features import TaskTransformedFeatures
-from decond.estimators.ridge import TaskTransformedRidge
 from decond.estimators.sparse import SparseGP
 from decond.estimators.task_transformed import InstrumentalVariablesGP, TaskTransformedGP
+from decond.estimators.task_transformed_ridge import TaskTransformedRidge
 from decond.estimators.transformed import TransformedGP
 
 __all__ = [

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_number, as_targets
 from decond.conditional.mediator import linked_mediators
@@ -21,12 +22,18 @@ class TaskTransformedRidge(IndirectRegressor):
     The mean of the targets is subtracted before and added to predictions, so that f is drawn to it and not to zero;
     Definition 4.4 of the paper does not do that (`gp.estimate` is the definition as it stands).
 
-    Parameters:
-        kernel_x, kernel_y: a kernel (kernel ridge) or a feature map such as ``features.Polynomial(2)`` (linear
-            ridge); None is a Gaussian kernel with the spread of each column as lengthscale, categorical for labels.
-        regularization: the paper's λ, for x given y.
-        evidence_regularization: the paper's ε, for z.
+    Parameters
+    ----------
+    kernel_x, kernel_y : Kernel or FeatureMap, optional
+        A kernel (kernel ridge) or a feature map such as ``features.Polynomial(2)`` (linear ridge); by default a
+        Gaussian kernel with the spread of each column as lengthscale, categorical for labels.
+    regularization : float
+        The paper's λ, for x given y.
+    evidence_regularization : float
+        The paper's ε, for z.
 
+    Examples
+    --------
     >>> from decond import features
     >>> from decond.problems import latent_function
     >>> p = latent_function()
@@ -37,8 +44,8 @@ class TaskTransformedRidge(IndirectRegressor):
 
     def __init__(
         self,
-        kernel_x: Any = None,
-        kernel_y: Any = None,
+        kernel_x: Kernel | FeatureMap | None = None,
+        kernel_y: Kernel | FeatureMap | None = None,
         regularization: float = 1e-3,
         evidence_regularization: float = 1e-3,
     ) -> None:
@@ -47,50 +54,57 @@ class TaskTransformedRidge(IndirectRegressor):
         self.regularization = regularization
         self.evidence_regularization = evidence_regularization
 
-    def fit(self, x: Any, y: Any, y_task: Any, z_task: Any) -> Self:
-        """Solve for f from pairs (x, y) and task rows (y_task, z_task)."""
-        rows = self._remember_columns(x, "x")
-        y, y_task = linked_mediators(rows, y, y_task)
-        z = as_targets(z_task, "z_task", len(y_task), "y_task")
-        ridges = [
-            as_number(getattr(self, name), name, minimum=0.0, strict=True) * count
-            for name, count in (("regularization", len(y)), ("evidence_regularization", len(z)))
-        ]
-        kernel_y = plain_kernel(y, 1.0).kernel if self.kernel_y is None else self.kernel_y
-        return self._solve(self._prior(rows), rows, y, y_task, kernel_y, ridges, z)
+    def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:
+        """Solve for f.
 
-    def predict(self, X: Any) -> np.ndarray:
+        Parameters
+        ----------
+        x, y : array_like of shape (n, d) and (n, e)
+            Pairs.
+        y_task, z_task : array_like of shape (m, e) and (m,) or (m, t)
+            Task rows.
+
+        Returns
+        -------
+        TaskTransformedRidge
+            This estimator.
+        """
+        rows = self._remember_columns(x, "x")
+        pairs, task = linked_mediators(rows, y, y_task)
+        z = as_targets(z_task, "z_task", len(task), "y_task")
+        ridge, evidence_ridge = (
+            as_number(getattr(self, name), name, minimum=0.0, strict=True) * count
+            for name, count in (("regularization", len(pairs)), ("evidence_regularization", len(z)))
+        )
+        kernel_y: Any = plain_kernel(pairs, 1.0).kernel if self.kernel_y is None else self.kernel_y
+        observation = TaskTransformed(
+            rows,
+            pairs,
+            task,
+            kernel_y,
+            np.sqrt(evidence_ridge),
+            mediator="map",
+            mediator_noise=np.sqrt(ridge),
+        )
+        self.offset_ = z.mean(axis=0)
+        self._model = {"prior": self._prior(rows), "observation": observation, "z": z - self.offset_}
+        self.posterior_ = condition(**self._model)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the estimate of f at the rows of X."""
         rows = self._known_columns(X)
         return self.posterior_.mean(rows) + self.offset_
 
-    def _prior(self, x: np.ndarray) -> FunctionPrior | WeightPrior:
+    def _prior(self, x: NDArray[Any]) -> FunctionPrior | WeightPrior:
         kernel: Kernel | FeatureMap = plain_kernel(x, 1.0).kernel if self.kernel_x is None else self.kernel_x
         return WeightPrior(kernel) if isinstance(kernel, FeatureMap) else FunctionPrior(as_kernel(kernel, "kernel_x"))
 
-    def _solve(
-        self,
-        prior: FunctionPrior | WeightPrior,
-        x: np.ndarray,
-        y: np.ndarray,
-        y_task: np.ndarray,
-        kernel_y: Any,
-        ridges: list[float],
-        z: np.ndarray,
-    ) -> Self:
-        self.offset_ = z.mean(axis=0)
-        seen = TaskTransformed(
-            x, y, y_task, kernel_y, np.sqrt(ridges[1]), mediator="map", mediator_noise=np.sqrt(ridges[0])
-        )
-        self._parts = {"prior": prior, "observation": seen, "z": z - self.offset_}
-        self.posterior_ = condition(prior, seen, self._parts["z"])
-        return self
-
     def _fitted_state(self) -> dict[str, Any]:
-        return {**self._fitted_columns(), "offset": np.asarray(self.offset_), **self._parts}
+        return {**self._fitted_columns(), "offset": np.asarray(self.offset_), **self._model}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._restore_columns(state)
         self.offset_ = state["offset"]
-        self._parts = {name: state[name] for name in ("prior", "observation", "z")}
-        self.posterior_ = condition(**self._parts)
+        self._model = {name: state[name] for name in ("prior", "observation", "z")}
+        self.posterior_ = condition(**self._model)
