@@ -25,7 +25,7 @@ WORDS = ("calibration", "notes")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Several methods on one problem at equal budget, as `lfi.compare` and `gp.compare` return them.
+    """Several methods on one problem at equal budget, as `lfi.compare` and `estimators.compare` return them.
 
     >>> import pandas as pd
     >>> from decond.plotting import Rows

@@ -84,7 +84,7 @@ OF_BUILT_IN_TABLES = {**COMMON, "problem": TEXT, "folds": WHOLE}
 
 @dataclass(frozen=True)
 class Task:
-    """What is compared on what: the arguments of `lfi.compare`, or of `gp.compare`."""
+    """What is compared on what: the arguments of `lfi.compare`, or of `estimators.compare`."""
 
     name: str
     tables: bool

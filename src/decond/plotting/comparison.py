@@ -78,7 +78,7 @@ class Lines(NamedTuple):
 class ComparisonDisplay(Display):
     """Panels beside each other that share one row, or one color, for each method.
 
-    `lfi.compare(...).plot()` and `gp.compare(...).plot()` make one. Methods without a value in any panel
+    `lfi.compare(...).plot()` and `estimators.compare(...).plot()` make one. Methods without a value in any panel
     of rows did not run, and it says so. After `plot`: `axes_`, one for each panel.
 
     Parameters:
