@@ -25,7 +25,7 @@ WORDS = ("calibration", "notes")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Several methods on one problem at equal budget, as `lfi.compare` and `gp.compare` return them.
+    """Several methods on one problem at equal budget, as `lfi.compare` and `estimators.compare` return them.
 
     >>> import pandas as pd
     >>> from decond.plotting import Rows
@@ -196,9 +196,13 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
     else:
         chosen = [given] if isinstance(given, str | kind) else list(given)
         labels = chosen = list(known) if chosen == ["all"] else chosen
-    found = _by_text(labels, chosen, noun)
+    found = dict(zip(map(str, labels), chosen, strict=True))
     if not found:
         raise ArgumentError(f"{noun}s", f'{noun}s is empty; name some, or say "all".')
+    if len(found) < len(chosen):
+        raise ArgumentError(
+            f"{noun}s", f"{noun}s has some of the same label; leave out what is there twice, or give each its own."
+        )
     for label, one in found.items():
         if isinstance(one, kind) or (isinstance(one, str) and one in known):
             continue
@@ -209,22 +213,3 @@ def chosen_by_label(given: Any, noun: str, known: Sequence[str], kind: type, exa
         shown = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
         raise ArgumentTypeError(f"{noun}s[{label!r}]", f"{noun}s[{label!r}] is {shown}; give a name, or {example}.")
     return found
-
-
-def _by_text(labels: list[Any], chosen: list[Any], noun: str) -> dict[str, Any]:
-    """Return what was chosen by the text of its labels, which for objects tells their settings, or raise.
-
-    >>> _by_text([1, "1"], ["smc", "dme"], "method")
-    Traceback (most recent call last):
-        ...
-    decond.errors.ArgumentError: methods has 2 that are called 1; ...
-    """
-    texts = [str(label) for label in labels]
-    for text in texts:
-        if texts.count(text) > 1:
-            raise ArgumentError(
-                f"{noun}s",
-                f"{noun}s has {texts.count(text)} that are called {text}; leave out what is there twice, or give "
-                "each a label of its own.",
-            )
-    return dict(zip(texts, chosen, strict=True))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_rows, check_column_names, column_names
@@ -117,16 +118,9 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         rows = self._rows_seen()
         return None if rows is None or rows.dtype.kind != "f" else np.array([rows.min(axis=0), rows.max(axis=0)])
 
-    def _repr_html_inner(self) -> str:
-        """Return scikit-learn's diagram and, once fitted, what was learned."""
-        return f"{super()._repr_html_inner()}{self._learned_html()}"
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        """Return the same for notebooks, if scikit-learn is set to show diagrams."""
-        shown: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in shown:
-            shown["text/html"] += self._learned_html()
-        return shown
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram and, once fitted, what was learned, for notebooks."""
+        return f"{estimator_html_repr(self)}{self._learned_html()}"
 
     def _learned_html(self) -> str:
         """Return kernels that were given, which the diagram cuts short, and what was learned."""
