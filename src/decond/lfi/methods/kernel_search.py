@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The grid and the effort of both searches; all numbers are rules of thumb unless something else is said."""
+    """The grid and the effort of both searches; all numbers are rules of thumb unless noted."""
 
     theta_factors: tuple[float, ...] = tuple(2.0 ** np.arange(-4.0, 2.0))
     """Lengthscales of θ in the grid, as multiples of the median distance."""

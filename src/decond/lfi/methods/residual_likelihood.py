@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ResidualLikelihoodSettings:
-    """The numbers of the residual likelihood; all are rules of thumb unless something else is said."""
+    """The numbers of the residual likelihood; all are rules of thumb unless noted."""
 
     particles: int = 2000
     """Particles that are tempered from the prior to the posterior."""
@@ -204,7 +204,7 @@ def likelihood_at(
     """Return the likelihood of one observation (1, s), fitted to simulations (n, d), (n, s).
 
     With `summary` "learned" the columns are replaced by estimates of the parameters, learned around the observation;
-    with "auto" if there are more columns than the simulations can bear, or if that tells more about the parameters.
+    with "auto" if there are more columns than the simulations can bear, or if that is more informative.
 
     Parameters
     ----------
