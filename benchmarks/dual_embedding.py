@@ -26,7 +26,7 @@ from decond.estimators.feature_rows import feature_rows
 from decond.estimators.saddle import Saddle, solve
 from decond.estimators.saddle_choice import RIDGES, SCALES_X, SCALES_Y, dual_ridge, pair_weights
 from decond.plotting import COLORS
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 from decond.problems import LatentFunctionProblem, latent_function
 
 GRID = np.linspace(-6.0, 6.0, 241)[:, None]

@@ -23,7 +23,7 @@ from decond.gp import (
     select,
 )
 from decond.memory import reused_memory
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 
 SIZES = (500, 1000, 2000, 4000)
 QUICK_SIZES = (200, 300)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from decond.lfi import DME, GPSABC, K2ABC, KABC, KBR, KELFI, Method, PosteriorWarning, ResidualLikelihood, Simulations
-from decond.paper.figure5_methods import FIXED
+from decond.paper.figure5_methods import MethodSettings
 from decond.problems import exponential_gamma
 
 TRUTH = stats.gamma(17, scale=1.0 / 9.890968)
@@ -27,7 +27,8 @@ PUBLISHED = {
 
 def methods(simulator: Callable[..., Any], seed: int) -> dict[str, Method]:
     """Return the methods of the figure as published and as improved (our defaults), by name."""
-    fixed: dict[str, Any] = {"regularization": FIXED, "robust": False, "seed": seed}
+    at = MethodSettings().regularization
+    fixed: dict[str, Any] = {"regularization": at, "robust": False, "seed": seed}
     return {
         "residual likelihood": ResidualLikelihood(seed=seed),
         "DME (validated)": DME(seed=seed),
@@ -41,8 +42,8 @@ def methods(simulator: Callable[..., Any], seed: int) -> dict[str, Method]:
         "K-ABC, improved": KABC(seed=seed),
         "K2-ABC": K2ABC(robust=False, seed=seed),
         "K2-ABC, improved": K2ABC(seed=seed),
-        "KBR(a)": KBR("a", evidence_regularization=FIXED, **fixed),
-        "KBR(b)": KBR("b", evidence_regularization=FIXED, **fixed),
+        "KBR(a)": KBR("a", evidence_regularization=at, **fixed),
+        "KBR(b)": KBR("b", evidence_regularization=at, **fixed),
         "KBR(b), improved": KBR("b", seed=seed),
         "KBR, importance, improved": KBR("importance", seed=seed),
         "GPS-ABC": GPSABC(simulator, n_simulations=200, batched=True, seed=seed),

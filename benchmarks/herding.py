@@ -9,7 +9,7 @@ from benchmarks.report import plot_times, with_ratios
 from benchmarks.timing import best_times
 from decond import MeanEmbedding, kernels
 from decond.herding import Herding
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 
 CANDIDATES, SAMPLES = (10**3, 10**4, 10**5), (10**2, 10**3, 10**4)
 QUICK_CANDIDATES, QUICK_SAMPLES = (300, 1000), (50, 100)

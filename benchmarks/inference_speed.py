@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.peer import NOT_RUN, Peer
 from benchmarks.report import OURS, STYLES
 from decond.plotting import COLORS
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 
 STORED = "decond, simulations stored"
 SYSTEMS = {

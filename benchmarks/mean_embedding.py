@@ -14,7 +14,7 @@ import numpy as np
 from decond import BayesianMeanEmbedding, MeanEmbedding, kernels
 from decond.embeddings.embedding_prior import EmbeddingPrior
 from decond.plotting import COLORS
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 
 FIRST_SEED = 7000
 SIZES = (50, 100, 200, 500)

@@ -13,7 +13,7 @@ from benchmarks.peer import Costs, Field, Peer
 from benchmarks.report import plot_times, with_ratios
 from benchmarks.timing import best_times, growth, limit_seconds, matrix_products
 from decond import kernels
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 from decond.streaming import SparseModel, Table
 
 COLUMNS = 3

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.mean_embedding import FITS, MIXTURES, Mixture, mixture
 from decond import kernels
 from decond.plotting import COLORS
-from decond.plotting.figures import new_figure
+from decond.plotting.display import new_figure
 
 FIRST_SEED = 7700
 SIZES = (50, 100, 200)

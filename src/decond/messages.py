@@ -1,4 +1,4 @@
-"""What is said to people beside errors: warnings that point at their own line, and files that they probably meant."""
+"""Warnings that point at the line of the caller, and hints about files that do not exist."""
 
 import difflib
 import sys
@@ -11,8 +11,21 @@ __all__ = ["near_files", "warn"]
 
 
 def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = "table") -> str:
-    """Return what to say after the name of a missing file: the one that was probably meant, or those beside it.
+    """Return the end of a message about a missing file: which one was probably meant, or which are beside it.
 
+    Parameters
+    ----------
+    path : Path
+        The file that is missing.
+    suffixes : sequence of str
+        Those of files that could be meant.
+    otherwise : str
+        What to do where there are none.
+    kind : str
+        What such a file is called.
+
+    Examples
+    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "power.decond").touch()
@@ -36,8 +49,15 @@ def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn, and point at the line that called decond, however deep below it the reason was found.
 
-    A warning that has attributes is given as an object; its own class is the category then.
+    Parameters
+    ----------
+    message : str or Warning
+        A warning that has attributes is given as an object.
+    category : type of Warning
+        The class of a message that is text.
 
+    Examples
+    --------
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn("few rows", UserWarning)

@@ -1,4 +1,4 @@
-"""How far long work has come, shown on a terminal: work within other work has a line of its own below it."""
+"""Progress bars on a terminal; work within other work has a line of its own below it."""
 
 import contextlib
 import multiprocessing
@@ -16,7 +16,7 @@ _lines: ContextVar["Progress | bool"] = ContextVar("lines", default=True)
 
 
 class Report(Protocol):
-    """What work tells of itself: how much is done of what there is to do, if known, and a few words.
+    """What long work calls with its progress: how much is done, of how much, and a few words.
 
     >>> with progress_bar("reading", shown=False) as report:
     ...     report(3, 10, words="reading the second table", status="no gaps so far")
@@ -30,14 +30,25 @@ class Report(Protocol):
 
 @contextlib.contextmanager
 def progress_bar(words: str, total: float | None = None, shown: bool | None = None) -> Iterator[Report]:
-    """Yield what to tell progress to; it draws a bar on stderr until the work ends, or does nothing.
+    """Draw a bar on stderr until the work ends; where that is not a terminal, do nothing.
 
-    Args:
-        words: What is being done.
-        total: How much there is to do, if known.
-        shown: True draws everywhere, and the bar stays; False draws nothing for this work and all within it, except
-            in threads that it starts; by default there is a bar on a terminal, drawn by the main process only.
+    Parameters
+    ----------
+    words : str
+        What is being done.
+    total : float, optional
+        How much there is to do, if known.
+    shown : bool, optional
+        True draws everywhere, and the bar stays. False draws nothing for this work and all within it, except in
+        threads that it starts. By default there is a bar on a terminal, drawn by the main process only.
 
+    Yields
+    ------
+    Report
+        What to call with the progress.
+
+    Examples
+    --------
     >>> with progress_bar("counting", total=2) as report:  # not on a terminal: draws nothing
     ...     report(1, status="half of it")
     """
@@ -58,12 +69,12 @@ def _line(lines: "Progress", words: str, total: float | None) -> Iterator[Report
     """Yield what moves a new line of a display; the line goes with the work, except the outermost."""
     task = lines.add_task(words, total=total, status="")
 
-    def report(done: float | None = None, total: float | None = None, *, words: str = "", status: str = "") -> None:
+    def _report(done: float | None = None, total: float | None = None, *, words: str = "", status: str = "") -> None:
         said: dict[str, Any] = {"status": status} if status else {}
         lines.update(task, completed=done, total=total, description=words or None, **said)
 
     try:
-        yield report
+        yield _report
     finally:
         if len(lines.tasks) > 1:
             lines.remove_task(task)

@@ -11,8 +11,6 @@ from report_pages import ReportPage, chart_of
 from scipy import stats
 
 from decond import AggregateGP, DirectGP, SparseGP, TaskTransformedGP, lfi
-from decond.cli.jobs import Job, Request
-from decond.cli.summary import summarize
 from decond.errors import DataWarning
 from decond.gp import Direct, FitResult, FunctionPrior, Model
 from decond.kernels import RBF, Columns, Linear
@@ -228,8 +226,6 @@ def test_check_and_warnings_agree_on_a_noise_on_the_edge(noise, state):
     check = checks_of(gp, data)["bounds"]
     assert check.state == state
     assert edge.sentence[1:] in check.sentence
-    said = summarize(Job(Request([], ["wind"], [], "power"), "20 rows", gp, data, z_of_rows=data["y"]), []).warnings
-    assert said == ([] if edge.harmless else [edge.sentence])
 
 
 # ---- an inference --------------------------------------------------------------------------------------------

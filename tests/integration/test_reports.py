@@ -498,7 +498,7 @@ def test_a_report_that_cannot_be_written_ends_before_the_work(folder, command, r
 
 
 def test_a_report_does_not_take_the_place_of_the_model(folder):
-    assert "--report" in run(*FIT, "--output", "all.html", "--report", "all.html", code=2).stderr
+    assert "all.decond" in run(*FIT, "--output", "all.html", "--report", "all.html", code=2).stderr
     assert not (folder / "all.html").exists()
 
 

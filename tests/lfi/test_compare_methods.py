@@ -15,7 +15,7 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.compare_methods import method_by_label, methods_by_label
 from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError
-from decond.plotting.figures import is_drawn_here
+from decond.plotting.display import is_drawn_here
 from decond.problems import exponential_gamma
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})

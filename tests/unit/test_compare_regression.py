@@ -246,7 +246,7 @@ def test_values_stand_clear_of_dots_and_of_the_line_which_is_named():
         assert [text.get_text() for text in panel.texts] == ["0.93", "0.949", "1"]
         rightmost = panel.transData.transform((1.0, 0.0))[0]
         assert all(text.get_window_extent().x0 > rightmost + 5.0 for text in panel.texts)
-        assert all(text.get_window_extent().x1 < panel.bbox.x1 for text in panel.texts)
+        assert all(text.get_window_extent().x0 > panel.bbox.x1 for text in panel.texts)
 
 
 def test_a_picture_says_which_columns_it_leaves_out_and_where_they_are_held():

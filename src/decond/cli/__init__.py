@@ -1,71 +1,62 @@
 """The command line: `decond demo`, `fit`, `predict`, `infer`, `compare` and `reproduce`."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from decond.cli import compare, demo, fit, infer, predict, reproduce
-from decond.cli.arguments import Command, Commands
-from decond.cli.console import console, errors, refuse, say_json
+from decond.cli import (
+    compare_command,
+    demo,
+    fit_command,
+    infer_command,
+    predict_command,
+    reproduce_command,
+)
+from decond.cli.console import Commands
 
 __all__ = ["app"]
 
-FIRST_STEP = "New here? decond demo shows on real data what this is about, within a minute."
-
 app = typer.Typer(
     cls=Commands,
-    invoke_without_command=True,
-    help="Learn from indirect data with kernels.",
-    epilog=FIRST_STEP,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    epilog="New here? `decond demo` shows on real data what this is about, within a minute.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
 )
-"""What `decond` runs: one command for each module named below."""
+"""What `decond` runs."""
 
-for module in (demo, fit, predict, infer, compare, reproduce):
-    app.command(module.__name__.rpartition(".")[2], cls=Command)(module.command)
-
-
-@app.callback()
-def main(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the versions of decond and of what it stands on, and exit.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --version: print them as JSON.")] = False,
-) -> None:
-    """Learn from indirect data with kernels."""
-    _print_any_letter()
-    if version:
-        found = versions()
-        if json:
-            say_json(found)
-        else:
-            console.print("\n".join(f"{name} {value}" for name, value in found.items()), highlight=False)
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        console.print(context.get_help(), end="", markup=False, highlight=False)
-        errors.print(f"Name a command. {FIRST_STEP}", highlight=False)
-        raise typer.Exit(2)
-    if json:
-        refuse("--json goes after the command: decond COMMAND … --json")
+app.command("demo")(demo.demonstrate)
+app.command("fit")(fit_command.fit)
+app.command("predict")(predict_command.predict)
+app.command("infer")(infer_command.infer)
+app.command("compare")(compare_command.compare)
+app.command("reproduce")(reproduce_command.reproduce)
 
 
-def versions() -> dict[str, str]:
-    """Return the versions that a report of a problem should name, and the device that JAX computes on."""
+def _print_versions(wanted: bool) -> None:
+    """Print what a report of a problem should name."""
+    if not wanted:
+        return
     import platform
     from importlib import metadata
 
-    import decond
-    from decond.autodiff import device
+    typer.echo(f"Python {platform.python_version()}")
+    for name in ("decond", "numpy", "scipy", "scikit-learn"):
+        typer.echo(f"{name} {metadata.version(name)}")
+    raise typer.Exit
 
-    installed = {name: metadata.version(name.lower()) for name in ("NumPy", "SciPy", "JAX")}
-    return {"decond": decond.__version__, "Python": platform.python_version(), **installed, "JAX device": device()}
 
-
-def _print_any_letter() -> None:
-    """Let a stream that cannot print a letter print a question mark in its place."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_versions,
+            is_eager=True,
+            help="Print the versions of decond and its libraries.",
+        ),
+    ] = False,
+) -> None:
+    """Learn from indirect data with kernels."""

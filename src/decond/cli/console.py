@@ -1,69 +1,139 @@
-"""What all commands share: where they print, how they end on wrong input, and the bar that moves meanwhile."""
+"""What all commands share: where they print, and how they end on wrong input."""
 
 import contextlib
-import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+import json
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
-from decond.progress import progress_bar
-
-__all__ = ["console", "errors", "learning_bar", "refuse", "say_json", "say_notes", "wrong_input"]
+__all__ = [
+    "Commands",
+    "command_line",
+    "console",
+    "messages_of",
+    "print_json",
+    "print_sentences",
+    "print_table",
+    "print_warnings",
+    "print_wrote",
+    "stdout_for_json",
+]
 
 console = Console()
-errors = Console(stderr=True)
+_errors = Console(stderr=True)
+
+
+class Commands(TyperGroup):
+    """All commands. Wrong input ends each with one message and exit code 2."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except MemoryError as error:
+            what = str(error).rstrip(".") or "the data do not fit into memory"
+            message = f"{what}. Give fewer rows or simulations; `decond fit --sparse` takes large tables."
+        except (FloatingPointError, ImportError, OSError, TypeError, ValueError) as error:
+            message = str(error)
+        except RuntimeError as error:
+            if isinstance(error, typer.Exit) or not _is_simulation_error(error):
+                raise
+            message = str(error)
+        _errors.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+def _is_simulation_error(error: RuntimeError) -> bool:
+    from decond.lfi import SimulationError
+
+    return isinstance(error, SimulationError)
+
+
+def command_line(ctx: typer.Context) -> str:
+    """Return the command line that was given, as a shell reads it."""
+    words = ["decond", str(ctx.info_name)]
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(str(parameter.name))
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = ctx.params[str(parameter.name)]
+        option = [str(max(parameter.opts, key=len))] if parameter.param_type_name == "option" else []
+        if value is True:
+            words += option
+            continue
+        for item in value if isinstance(value, list | tuple) else [value]:
+            words += [*option, str(item)]
+    return shlex.join(words)
 
 
 @contextlib.contextmanager
-def wrong_input(too_large: str = "Give fewer rows.") -> Iterator[None]:
-    """End the program with one clear message and exit code 2 where the input is wrong.
-
-    `too_large` says what to do where memory runs out.
-    """
-    try:
+def stdout_for_json(wanted: bool) -> Iterator[None]:
+    """Send to stderr what code of the user prints meanwhile, in this process and in those it starts."""
+    if not wanted:
         yield
-    except MemoryError as error:
-        refuse(f"{str(error).rstrip('.') or 'the data do not fit into memory'}. {too_large}")
-    except (FloatingPointError, ImportError, OSError, TypeError, ValueError) as error:
-        refuse(str(error))
-    except RuntimeError as error:
-        from decond.lfi import SimulationError
-
-        if not isinstance(error, SimulationError):
-            raise
-        refuse(str(error))
+        return
+    with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as undo:
+        with contextlib.suppress(OSError):  # a process may have no stdout, or no stderr
+            kept = os.dup(1)
+            undo.callback(os.close, kept)
+            os.dup2(2, 1)
+            undo.callback(os.dup2, kept, 1)
+        yield
 
 
-def refuse(message: str) -> NoReturn:
-    """Say what is wrong on stderr, and end with exit code 2."""
-    errors.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
-    raise typer.Exit(2) from None
+def messages_of(caught: Iterable[warnings.WarningMessage]) -> list[str]:
+    """Return what was warned of, each message once."""
+    return list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-@contextlib.contextmanager
-def learning_bar(words: str) -> Iterator[Callable[[int, float], None]]:
-    """Show a moving bar on a terminal, and nothing elsewhere; yields what learning reports to."""
-    with progress_bar(words) as report:
-        yield lambda steps, best: report(status=f"step {steps}{f', best {best:.2f}' if math.isfinite(best) else ''}")
-
-
-def say_notes(notes: Iterable[str]) -> None:
-    """Print on stderr how something was understood."""
-    for note in notes:
-        errors.print(note, markup=False, highlight=False, soft_wrap=True)
-
-
-def say_json(data: Any) -> None:
+def print_json(data: Any) -> None:
     """Print one JSON object on stdout; numbers that JSON does not have become null."""
-    console.print_json(data=_finite(data), allow_nan=False, default=str)
+    plain = json.loads(json.dumps(data, default=str), parse_constant=lambda name: None)
+    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
 
 
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+def print_sentences(sentences: Iterable[str]) -> None:
+    """Print each as a paragraph."""
+    for sentence in sentences:
+        console.print(Text(sentence), soft_wrap=True)
+
+
+def print_warnings(sentences: Iterable[str]) -> None:
+    """Print each on stderr."""
+    for sentence in sentences:
+        _errors.print(Text(f"Warning: {sentence}", "yellow"), soft_wrap=True)
+
+
+def print_wrote(*paths: Path | None) -> None:
+    """Name the files that were written."""
+    print_sentences(f"wrote {path}" for path in paths if path is not None)
+
+
+def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table.
+
+    Parameters
+    ----------
+    title : str
+        Printed above it.
+    headings : sequence of str
+        One for each column; the first column is aligned left, all others right.
+    rows : iterable of sequences of str
+        The cells.
+    """
+    table = Table(title=Text(title) if title else None)
+    for number, heading in enumerate(headings):
+        table.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)

@@ -1,35 +1,44 @@
-"""How options are declared, and those that several commands have, with the same words in the help of each."""
+"""Options that several commands have, with the same words in the help of each."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from decond.cli.completion import complete_column
+from decond.tables import TextFormat
 
-__all__ = ["AsJson", "Folder", "Seed", "column", "file", "flag", "number"]
-
-
-def flag(name: str, words: str, hidden: bool = False) -> Any:
-    """Return an option that is given or not."""
-    return typer.Option(name, help=words, hidden=hidden)
+__all__ = ["AsJson", "Decimal", "Encoding", "Folder", "Force", "ReportFile", "Seed", "Separator", "text_format"]
 
 
-def column(name: str, words: str) -> Any:
-    """Return an option that takes the name of a column, which the shell completes."""
-    return typer.Option(name, metavar="COLUMN", help=words, autocompletion=complete_column)
+def _html_only(path: Path | None) -> Path | None:
+    if path is not None and path.suffix not in (".html", ".htm"):
+        raise typer.BadParameter(f"{path} does not end in .html.")
+    return path
 
 
-def number(words: str, *names: str, least: float | None = 1, metavar: str = "NUMBER") -> Any:
-    """Return an option that takes a number; it is called as its argument unless names are given."""
-    return typer.Option(*names, min=least, metavar=metavar, help=words)
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")]
+ReportFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", callback=_html_only, help="Write a report to this file: one HTML page.")
+]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of text files, such as utf-8 or cp1252.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What separates cells of text files. By default ',' in .csv, a tab in .tsv."),
+]
+Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign in text files: '.' or ','.")]
 
 
-def file(words: str, *names: str, metavar: str = "FILE") -> Any:
-    """Return an option that takes the path of a file."""
-    return typer.Option(*names, metavar=metavar, help=words)
+def text_format(encoding: str, separator: str | None, decimal: str) -> TextFormat:
+    """Return how text files are read.
 
-
-AsJson = Annotated[bool, flag("--json", "Print the results as one JSON object, and nothing else on stdout.")]
-Seed = Annotated[int, number("Seed of everything random.", least=0)]
-Folder = Annotated[Path, file("Folder to write into.", "--output", "-o", metavar="FOLDER")]
+    Parameters
+    ----------
+    encoding, separator, decimal : str
+        What the options of these names say.
+    """
+    if len(decimal) != 1:
+        raise typer.BadParameter("give one sign, '.' or ','.", param_hint="--decimal")
+    return TextFormat(encoding, separator, decimal)

@@ -89,6 +89,21 @@ def wind_day(seed: int = 0, n_days: int = 120, readings: int = 8) -> WindDay:
     Hours in which the turbine was stopped are left out, and so are days with too few hours left. The readings are a
     random sample of the 24 hours of a day: fit with ``group_sizes=24``.
 
+    Parameters
+    ----------
+    seed : int
+        Of the choice of days and hours.
+    n_days : int
+        How many days the model sees.
+    readings : int
+        How many wind speeds of each of them.
+
+    Returns
+    -------
+    WindDay
+
+    Examples
+    --------
     >>> problem = wind_day()
     >>> problem.x.shape, problem.z.shape
     ((960, 1), (120,))

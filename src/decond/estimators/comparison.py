@@ -15,7 +15,7 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.held_out import HeldOut
 from decond.estimators.linked import linked_mediators, ranges_apart
 from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
-from decond.plotting.functions import along, predicted
+from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _run(label: str, model: Any, tables: Tables, known: Truth | None, judged: He
 
 
 def _scores(model: Any, known: Truth) -> dict[str, float]:
-    mean, std = predicted(model, known.x, None)
+    mean, std = mean_and_std(model, known.x)
     error = mean - known.f
     inside = np.nan if std is None else float(np.mean(np.abs(error) <= WIDTH * std))
     return {ERROR: float(np.sqrt(np.mean(error**2))), INSIDE: inside}
@@ -283,9 +283,9 @@ def _panels(
     numbers = [name for name in tables.x.columns if tables.x[name].dtype.kind in "biuf"][:SHOWN_COLUMNS]
     panels: list[Rows | Lines] = []
     for name in numbers:
-        rows = along(tables.x, name, 200)
+        rows = rows_along(tables.x, name, 200)
         curves = {
-            label: Curve(str(name), rows[name].to_numpy(), *predicted(model, rows, None))
+            label: Curve(str(name), rows[name].to_numpy(), *mean_and_std(model, rows))
             for label, model in found.items()
         }
         panels.append(Lines("f", curves, known.curve(rows) if known and tables.x.shape[1] == 1 else None))

@@ -23,9 +23,8 @@ from decond.lfi.methods.smc import SMCABC
 from decond.lfi.posterior_draws import Posterior
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, infer
-from decond.lfi.simulate import simulate
+from decond.lfi.simulation import SimulationOptions, SimulationStore, batched, simulate
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore
 
 __all__ = [
     "DME",
@@ -47,10 +46,12 @@ __all__ = [
     "RejectionABC",
     "ResidualLikelihood",
     "SimulationError",
+    "SimulationOptions",
     "SimulationStore",
     "SimulationWarning",
     "Simulations",
     "StoreError",
+    "batched",
     "compare",
     "diagnose",
     "diagnostics",

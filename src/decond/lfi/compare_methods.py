@@ -5,7 +5,7 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,9 +23,8 @@ from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.posterior_draws import Observation, Posterior
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, Simulator, check_budget, check_on_few, infer, method_named
-from decond.lfi.simulate import simulate
+from decond.lfi.simulation import SimulationOptions, SimulationStore, simulate_with
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore
 from decond.plotting import ComparisonDisplay, Rows
 from decond.progress import progress_bar
 
@@ -124,7 +123,7 @@ def compare(
     budget = check_budget(n_simulations, given.prior)
     rounds, chosen_seeds = as_count(rounds, "rounds"), checked_seeds(seeds)
     scorer = Scorer.of(given.prior, given.reference, given.true_parameters, calibrate)
-    options = {"batched": given.batched, "summarize": given.summarize, "n_jobs": n_jobs, "timeout": timeout}
+    options = SimulationOptions(n_jobs, None, timeout, given.batched, given.summarize)
     runs: list[_Run] = []
     with (
         TemporaryDirectory() as folder,
@@ -268,13 +267,13 @@ class _Shared(NamedTuple):
 
     given: _Given
     seed: int
-    options: dict[str, Any]
+    options: SimulationOptions
     path: Path
     sims: Simulations
     seconds: float
 
     @classmethod
-    def simulated(cls, given: _Given, budget: int, seed: int, options: dict[str, Any], path: Path) -> "_Shared":
+    def simulated(cls, given: _Given, budget: int, seed: int, options: SimulationOptions, path: Path) -> "_Shared":
         """Run them, the first few alone, so that an observation of another kind is refused early.
 
         Parameters
@@ -285,8 +284,8 @@ class _Shared(NamedTuple):
             How many simulations.
         seed : int
             Their seed.
-        options : dict
-            Options of `lfi.simulate`.
+        options : SimulationOptions
+            How simulations are run.
         path : Path
             The file of the store.
         """
@@ -297,10 +296,10 @@ class _Shared(NamedTuple):
         simulator, prior, like = given.simulator, given.prior, RejectionABC()
         with SimulationStore(path, prior) as store, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # each method warns of failures itself
-            run = {**options, "store": store}
+            run = replace(options, store=store)
             try:
                 check_on_few(like, simulator, prior, seen, budget, seed, run)
-                sims = simulate(simulator, prior, budget, seed=seed, round=0, **run)
+                sims = simulate_with(run, simulator, prior, budget, seed=seed, round=0)
             except SimulationError as error:
                 if not error.failures:
                     raise
@@ -344,8 +343,7 @@ class _Shared(NamedTuple):
                     rounds,
                     own,
                     seed=seed,
-                    store=store,
-                    **self.options,
+                    **vars(replace(self.options, store=store)),
                 )
                 row: dict[str, Any] = scorer.intervals(posterior)
                 row["seconds"] = time.perf_counter() - begin + self._cost_of(posterior.simulations)

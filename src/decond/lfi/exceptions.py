@@ -100,13 +100,11 @@ class TransferError(SimulationError):
 
     Attributes:
         function: "simulator" or "summarize".
-        parts: The names of what it holds that cannot be sent, where they were found.
     """
 
-    def __init__(self, message: str, *, function: str = "simulator", parts: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, *, function: Literal["simulator", "summarize"] = "simulator") -> None:
         super().__init__(message)
         self.function = function
-        self.parts = tuple(parts)
 
 
 class WorkerError(SimulationError):

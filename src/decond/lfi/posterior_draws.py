@@ -258,7 +258,7 @@ class Posterior:
         options : object
             Options of `lfi.simulate`.
         """
-        from decond.lfi.simulate import simulate
+        from decond.lfi.simulation import simulate
 
         label = {"round": "predictive", **options}  # random numbers of their own, not those of the fit
         return simulate(simulator, self.prior, n, proposal=self.sample(n), **label)
@@ -328,14 +328,14 @@ class Posterior:
 
     def _repr_html_(self) -> str:
         """Show the summary, small densities and the notes, for notebooks; draws are made if there are none yet."""
-        from decond.plotting.densities import marginal_density, span_of
+        from decond.plotting.pair_plot import marginal_density, range_of
 
         sims = self.simulations
         words = "" if sims is None else f"from {len(sims)} simulations ({sims.n_failed} failed)"
         if self.effective is not None:
             words += f"{', ' if words else ''}effective sample size {self.effective:.0f}"
         frame = self.summary()
-        curves = (curve(*marginal_density(column, span_of(column))) for column in self.samples.T)
+        curves = (curve(*marginal_density(column, range_of(column))) for column in self.samples.T)
         columns = zip(self.names, curves, frame.to_numpy(), strict=True)
         rows = [[name, shape, *values] for name, shape, values in columns]
         return card("Posterior", words, table(["parameter", "density", *frame.columns], rows), sentences(self.notes))

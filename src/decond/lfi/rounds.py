@@ -6,8 +6,8 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 import joblib
 import numpy as np
@@ -16,14 +16,13 @@ from numpy.typing import ArrayLike
 from decond.checks import as_count, as_row, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import FewValidWarning, PosteriorWarning, SimulationError, StoreWarning
-from decond.lfi.execution import names_of
 from decond.lfi.methods.method import Method, summarized_observation
 from decond.lfi.methods.simulating_method import SimulatingMethod, SimulatorCalls
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
-from decond.lfi.simulate import check_options, simulate
+from decond.lfi.simulation import SimulationOptions, SimulationStore, open_store, simulate_with, takes_batches
+from decond.lfi.simulation.worker import names_of
 from decond.lfi.simulations import Simulations
-from decond.lfi.store import SimulationStore, opened
 from decond.messages import warn
 from decond.progress import progress_bar
 
@@ -127,25 +126,20 @@ def infer(
     seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed
     if not isinstance(prior, Prior):
         raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
-    check_options(batched, timeout)
+    options = SimulationOptions(n_jobs, store, timeout, batched or takes_batches(simulator), summarize)
     chosen = copy.copy(method_named(method, seed))
     seen = _as_seen(chosen, observed, summarize)
     total, few = check_budget(n_simulations, prior, chosen), Method.n_needed(prior.dim)
     sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"), few)
     with contextlib.ExitStack() as closing:
         report = closing.enter_context(progress_bar("inferring", shown=progress))
-        options: dict[str, Any] = {
-            "n_jobs": n_jobs,
-            "store": closing.enter_context(SimulationStore(":memory:", prior)) if store is None else store,
-            "summarize": summarize,
-            "timeout": timeout,
-            "batched": batched,
-        }
+        if store is None:
+            options = replace(options, store=closing.enter_context(SimulationStore(":memory:", prior)))
         if chosen.runs_simulator:
             sizes = [min(max(total // 5, few), total - 1)]
         check_on_few(chosen, simulator, prior, seen, sizes[0], seed, options)
         if summarize is not None:
-            _check_raw_names(observed, prior, options["store"])
+            _check_raw_names(observed, prior, options.store)
         run = _Run(chosen, simulator, prior, seed, options)
         if isinstance(chosen, SimulatingMethod) and chosen.runs_simulator:
             return run.with_own_simulations(chosen, seen, sizes[0], total)
@@ -163,10 +157,10 @@ class _Run:
     """An inference under way: the simulations and the posterior so far."""
 
     def __init__(
-        self, method: Method, simulator: Simulator, prior: Prior, seed: Seed, options: dict[str, Any]
+        self, method: Method, simulator: Simulator, prior: Prior, seed: Seed, options: SimulationOptions
     ) -> None:
         self._method, self._simulator, self._prior = method, simulator, prior
-        self._seed, self._options, self._store = seed, options, options["store"]
+        self._seed, self._options, self._store = seed, options, options.store
         self._sims: Simulations | None = None
         self.posterior: Posterior | None = None
 
@@ -188,8 +182,8 @@ class _Run:
         if self.posterior is not None and self._sims is not None:
             label = self._label(number, _observation_hash(observed, self._sims))
             proposal = self._proposal(self.posterior, number, label, size)
-        new = simulate(
-            self._simulator, self._prior, size, seed=self._seed, proposal=proposal, round=label, **self._options
+        new = simulate_with(
+            self._options, self._simulator, self._prior, size, seed=self._seed, proposal=proposal, round=label
         )
         self._sims = new if self._sims is None else self._sims + new
         self.posterior = self._method.fit(self._sims, self._prior).posterior(seen)
@@ -209,17 +203,16 @@ class _Run:
             Simulations in all.
         """
         options = self._options
-        sims = simulate(self._simulator, self._prior, pilot, seed=self._seed, round=0, **options)
-        method.simulator, method.batched, method.n_simulations = self._simulator, bool(options["batched"]), total
-        with opened(self._store, self._prior) as file:
-            limit = None if options["timeout"] is None else float(options["timeout"])
-            calls = SimulatorCalls(self._simulator, method.batched, options["summarize"], limit, file.keeper())
+        sims = simulate_with(options, self._simulator, self._prior, pilot, seed=self._seed, round=0)
+        method.simulator, method.batched, method.n_simulations = self._simulator, options.batched, total
+        with open_store(self._store, self._prior) as file:
+            calls = SimulatorCalls(self._simulator, method.batched, options.summarize, options.limit, file.keeper())
             with contextlib.closing(calls) as method.calls:
                 return method.fit(sims, self._prior).posterior(seen)
 
     def _label(self, number: int, mark: str) -> str:
         """Return the label of a round: its number, and the observation if the store holds it for another one."""
-        with opened(self._store, self._prior) as file:
+        with open_store(self._store, self._prior) as file:
             if file.observation_of(str(number), mark) == mark:
                 return str(number)
             if number == 1:
@@ -232,7 +225,7 @@ class _Run:
 
     def _proposal(self, posterior: Posterior, number: int, label: str, size: int) -> np.ndarray:
         """Return the parameters of a round: those that the store holds already, and new ones."""
-        with opened(self._store, self._prior) as file:
+        with open_store(self._store, self._prior) as file:
             found = file.parameters(label)
         planned = np.empty((0, self._prior.dim)) if found is None else found[:size]
         if len(planned) == size:
@@ -330,7 +323,7 @@ def check_on_few(
     observed: Observation,
     size: int,
     seed: Seed,
-    options: dict[str, Any],
+    options: SimulationOptions,
 ) -> None:
     """Raise if the observation is not like the first simulations, which the store keeps for the round.
 
@@ -351,15 +344,15 @@ def check_on_few(
         Simulations of the first round.
     seed : int, Generator or None
         The seed of the simulations.
-    options : dict
-        Options of `lfi.simulate`.
+    options : SimulationOptions
+        How simulations are run.
     """
-    n_jobs = options["n_jobs"]
+    n_jobs = options.n_jobs
     few = 1 if n_jobs == 0 else joblib.effective_n_jobs(n_jobs)  # simulate refuses 0
     while few < size:
         with warnings.catch_warnings(), contextlib.suppress(SimulationError):
             warnings.simplefilter("ignore", FewValidWarning)  # issued for all of them later
-            first = simulate(simulator, prior, few, seed=seed, round=0, **{**options, "progress": False})
+            first = simulate_with(replace(options, progress=False), simulator, prior, few, seed=seed, round=0)
             try:
                 method.check_observation(observed, first)
                 return
@@ -386,12 +379,14 @@ def _as_seen(method: Method, observed: Observation, summarize: Callable[..., Arr
     return observed
 
 
-def _check_raw_names(observed: Observation, prior: Prior, store: SimulationStore | str | os.PathLike[str]) -> None:
+def _check_raw_names(
+    observed: Observation, prior: Prior, store: SimulationStore | str | os.PathLike[str] | None
+) -> None:
     """Raise if a raw observation has names, and the simulator returns others or has them in another order."""
     names = names_of(observed)
     if names is None:
         return
-    with opened(store, prior) as file:
+    with open_store(store, prior) as file:
         known = file.raw_names(len(names))
     if known is not None and list(names) != known:
         raise ArgumentError(

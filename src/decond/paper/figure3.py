@@ -1,25 +1,21 @@
 """Figure 3: a latent function recovered from two tables that share only a mediator (section 8.1)."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from decond import kernels
 from decond.gp import FunctionPrior, Model, TaskTransformed, condition, maximize_evidence, select
 from decond.gp.baselines import cascade, impute
-from decond.paper.output import write_figure
-from decond.plotting.style import plot_band, plot_line, plot_points
+from decond.paper.published import save_numbers
+from decond.plotting.display import plot_band, plot_line, plot_points
 from decond.problems import LatentFunctionProblem, latent_function
 
-__all__ = ["Answer", "recover", "write"]
+__all__ = ["GRID", "Answer", "recover", "write"]
 
 GRID = np.linspace(-6.0, 6.0, 500)[:, None]
-HYPERPARAMETERS = {
-    "lengthscale_x": "prior.kernel.lengthscale",
-    "lengthscale_y": "observation.kernel_y.lengthscale",
-    "noise": "observation.noise",
-}
+"""Where f is compared."""
 
 
 class Answer(NamedTuple):
@@ -29,6 +25,13 @@ class Answer(NamedTuple):
     std: np.ndarray | None = None
     negative_log_evidence: float | None = None
     hyperparameters: dict[str, float] | None = None
+
+    @classmethod
+    def of_model(cls, model: Model, z: np.ndarray) -> "Answer":
+        """Return the posterior of a model given the targets z."""
+        posterior, values = condition(model.prior, model.observation, z), model.values()
+        named = {name: float(values[path]) for name, path in _paths().items()}
+        return cls(posterior.mean(GRID), posterior.std(GRID), -posterior.log_evidence, named)
 
     def score(self, truth: np.ndarray) -> dict[str, Any]:
         """Return error, coverage and evidence."""
@@ -41,34 +44,39 @@ class Answer(NamedTuple):
         }
 
 
-def model_at(problem: LatentFunctionProblem, hyperparameters: tuple[float, float, float], mediator: str) -> Model:
-    """Return the task-transformed model at (lengthscale of x, lengthscale of y, noise)."""
-    length_x, length_y, noise = hyperparameters
-    observation = TaskTransformed(
-        problem.x, problem.y, problem.y_task, kernels.RBF(length_y), noise=noise, mediator=mediator
-    )
+def _paths() -> dict[str, str]:
+    """Return where hyperparameters are in the model."""
+    lengthscales = {"x": "prior.kernel", "y": "observation.kernel_y"}
+    paths = {f"lengthscale_{name}": f"{kernel}.lengthscale" for name, kernel in lengthscales.items()}
+    return {**paths, "noise": "observation.noise"}
+
+
+def _initial_model(problem: LatentFunctionProblem, mediator: Literal["full", "map"]) -> Model:
+    length_x, length_y, noise = problem.initial
+    tables, kernel_y = (problem.x, problem.y, problem.y_task), kernels.RBF(length_y)
+    observation = TaskTransformed(*tables, kernel_y, noise=noise, mediator=mediator)
     return Model(FunctionPrior(kernels.RBF(length_x)), observation)
 
 
 def recover(problem: LatentFunctionProblem) -> dict[str, Answer]:
     """Return every curve: learned from the initial hyperparameters, these themselves, and the naive answers."""
-    initial = model_at(problem, problem.initial, "full")
-    free = list(HYPERPARAMETERS.values())
-    learned = maximize_evidence(initial, problem.z_task, select(initial, free=free), n_restarts=0).model
+    initial = _initial_model(problem, "full")
+    free = select(initial, free=list(_paths().values()))
+    learned = maximize_evidence(initial, problem.z_task, free, n_restarts=0).model
     as_map = Model(learned.prior, learned.observation.replace(mediator="map"))
     tables = (problem.x, problem.y, problem.y_task, problem.z_task)
     prior = FunctionPrior(kernels.RBF(1.0))
     return {
-        "learned": _answer(learned, problem.z_task),
-        "initial": _answer(initial, problem.z_task),
-        "learned, MAP mediator": _answer(as_map, problem.z_task),
+        "learned": Answer.of_model(learned, problem.z_task),
+        "initial": Answer.of_model(initial, problem.z_task),
+        "learned, MAP mediator": Answer.of_model(as_map, problem.z_task),
         "impute": Answer(impute(prior, prior, 0.25, tables, GRID)),
         "cascade": Answer(cascade(prior, prior, 0.25, tables, GRID)),
     }
 
 
 def write(folder: Path) -> tuple[list[Path], dict[str, Any]]:
-    """Write ``figure3.png`` and ``figure3.json`` into a folder."""
+    """Write ``figure3.png`` and ``figure3.json`` into a folder; return the files and the numbers."""
     problem = latent_function()
     answers = recover(problem)
     truth = problem.f(GRID)[:, 0]
@@ -76,14 +84,7 @@ def write(folder: Path) -> tuple[list[Path], dict[str, Any]]:
         "figure": "latent function recovery (section 8.1, Figure 3)",
         "answers": {name: answer.score(truth) for name, answer in answers.items()},
     }
-    return write_figure(folder, "figure3", _draw(problem, answers), numbers), numbers
-
-
-def _answer(model: Model, z: np.ndarray) -> Answer:
-    posterior = condition(model.prior, model.observation, z)
-    values = model.values()
-    hyperparameters = {name: float(values[path]) for name, path in HYPERPARAMETERS.items()}
-    return Answer(posterior.mean(GRID), posterior.std(GRID), -posterior.log_evidence, hyperparameters)
+    return save_numbers(folder, "figure3", _draw(problem, answers), numbers), numbers
 
 
 def _draw(problem: LatentFunctionProblem, answers: dict[str, Answer]) -> Any:
@@ -98,8 +99,9 @@ def _draw(problem: LatentFunctionProblem, answers: dict[str, Answer]) -> Any:
     plot_points(task, problem.y_task, problem.z_task, label="task rows (y, z)")
     task.set(xlabel="mediator y", ylabel="target z", title="task set")
     for name, role in (("initial", "initial"), ("learned", "model")):
-        answer = answers[name]
-        plot_band(result, GRID, answer.mean, answer.std, role, f"{name} hyperparameters")
+        mean, std, *_ = answers[name]
+        assert std is not None
+        plot_band(result, GRID, mean, std, role, f"{name} hyperparameters")
     for name in ("cascade", "impute"):
         plot_line(result, GRID, answers[name].mean, name, name, "--")
     plot_line(result, GRID, problem.f(GRID), "truth", "true f")

@@ -1,90 +1,256 @@
 """Figure 5: posteriors of simulators from few simulations (section 8.3), the published answers beside ours."""
 
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 
-from decond.paper.figure5_methods import Entry
-from decond.paper.figure5_picture import draw
-from decond.paper.figure5_runs import GRID, Bar, Curve, Plan, Report, Runs, run
-from decond.paper.output import Table, write_figure
-from decond.paper.published import published_bar, published_curves, readings
-from decond.problems import exponential_gamma, lotka_volterra
+from decond import lfi
+from decond.paper.figure5_methods import Entry, bars, curves
+from decond.paper.published import PrintedTable, published_values, readings, save_numbers
+from decond.plotting.display import COLORS, plot_line, title_panel
+from decond.problems import SimulatorProblem, exponential_gamma, lotka_volterra
+from decond.threads import one_blas_thread
 
-__all__ = ["Plan", "tables", "write"]
+__all__ = ["RATES", "DensityRun", "Figure5Settings", "IntervalRun", "run", "tables", "write"]
+
+RATES = np.linspace(0.0, 3.5, 701)
+"""Where densities of the rate are compared."""
 
 
-def write(folder: Path, report: Report | None = None, plan: Plan | None = None) -> tuple[list[Path], dict[str, Any]]:
-    """Write ``figure5.png`` and ``figure5.json`` into a folder, and report how many runs have ended."""
-    plan = plan or Plan()
-    toy, problem = exponential_gamma(), lotka_volterra()
+@dataclass(frozen=True)
+class Figure5Settings:
+    """What is run: entries of both panels, seeds, and how many simulations each run has."""
+
+    curves: Sequence[Entry] = field(default_factory=curves)
+    bars: Sequence[Entry] = field(default_factory=bars)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    toy_simulations: int = 100
+    """As in the paper."""
+    simulations: int = 2000
+    """Lotka–Volterra, for every method; the paper has 2,000 for DME."""
+    pilot: int = 500
+    """Lotka–Volterra: what methods that run the simulator themselves start from; it counts in the simulations."""
+    n_jobs: int = -1
+    """Processes; -1 is one for each core. Numbers do not depend on it."""
+
+
+class DensityRun(NamedTuple):
+    """A posterior density of the rate at `RATES`, and what it took."""
+
+    density: np.ndarray
+    n_simulations: int
+    seconds: float
+    notes: list[str]
+
+    def total_variation(self, truth: np.ndarray) -> float:
+        """Return the total variation distance to a density at `RATES`."""
+        distance = 0.5 * np.trapezoid(np.abs(self.density - truth), RATES)
+        return min(float(distance), 1.0)  # the grid cannot resolve a spike, and may find more
+
+
+class IntervalRun(NamedTuple):
+    """95 % intervals (2, 4) of the log rates, and what they took."""
+
+    interval: np.ndarray
+    n_simulations: int
+    n_failed: int
+    seconds: float
+    notes: list[str]
+
+    @property
+    def width(self) -> float:
+        """Length of the interval of log θ₁."""
+        return float(self.interval[1, 0] - self.interval[0, 0])
+
+    def covered(self, truth: np.ndarray) -> np.ndarray:
+        """Return which parameters (4,) are inside their intervals."""
+        low, high = self.interval
+        return (low <= truth) & (truth <= high)
+
+
+class Runs(NamedTuple):
+    """The answers of each entry by its label, one for each seed; methods that could not run, with the reason."""
+
+    curves: dict[str, list[DensityRun]]
+    bars: dict[str, list[IntervalRun]]
+    left_out: dict[str, str]
+
+
+def write(
+    folder: Path, report: Callable[[int, int], None] | None = None, settings: Figure5Settings | None = None
+) -> tuple[list[Path], dict[str, Any]]:
+    """Write ``figure5.png`` and ``figure5.json`` into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    report : callable, optional
+        Called with the number of runs that have ended, and of all runs.
+    settings : Figure5Settings, optional
+
+    Returns
+    -------
+    files : list of Path
+    numbers : dict
+    """
+    settings = settings or Figure5Settings()
+    toy, true_parameters = exponential_gamma(), lotka_volterra().true_parameters
     assert toy.log_posterior is not None
-    assert problem.true_parameters is not None
-    truth = np.exp(toy.log_posterior(GRID))
-    runs = run(plan, report)
-    numbers = _numbers(plan, runs, truth, problem.true_parameters)
-    picture = draw(plan, runs, truth, float(problem.true_parameters[0]))
-    return write_figure(folder, "figure5", picture, numbers), numbers
+    assert true_parameters is not None
+    truth = np.exp(toy.log_posterior(RATES))
+    runs = run(settings, report)
+    numbers = _numbers(settings, runs, truth, true_parameters)
+    picture = _draw(settings, runs, truth, float(true_parameters[0]))
+    return save_numbers(folder, "figure5", picture, numbers), numbers
 
 
-def tables(numbers: dict[str, Any]) -> list[Table]:
-    """Return the two tables of the figure: densities on the left, intervals on the right."""
-    seeds = len(numbers["seeds"])
-    left = Table(
-        f"exponential–gamma, {seeds} seeds",
-        [
-            "method",
-            "form",
-            "simulations",
-            "total variation",
-            "its range",
-            "published total variation",
-            "peak",
-            "published peak",
-            "seconds",
-            "settings",
-        ],
-        [_curve_line(answer) for answer in numbers["answers"].values()],
-    )
-    right = Table(
-        f"Lotka–Volterra, 95 % intervals, {seeds} seeds",
-        [
-            "method",
-            "form",
-            "simulations",
-            "log θ₁",
-            "width",
-            "covers θ₁",
-            "share of all four",
-            "published log θ₁",
-            "published width",
-            "seconds",
-            "settings",
-        ],
-        [_bar_line(bar, seeds) for bar in numbers["lotka_volterra"].values()],
-    )
-    return [left, right]
+# ---- runs ----------------------------------------------------------------------------------------------------
 
 
-def _numbers(plan: Plan, runs: Runs, truth: np.ndarray, true_parameters: np.ndarray) -> dict[str, Any]:
-    toy, problem = exponential_gamma(), lotka_volterra()
+def run(settings: Figure5Settings, report: Callable[[int, int], None] | None = None) -> Runs:
+    """Run each method with each seed, side by side in processes.
+
+    Parameters
+    ----------
+    settings : Figure5Settings
+    report : callable, optional
+        Called with the number of runs that have ended, and of all runs.
+
+    Returns
+    -------
+    Runs
+    """
+    left_out = _not_installed(settings)
+    entries = [entry for entry in settings.bars if entry.label not in left_out]
+    given = [_prior_simulations(settings, seed) for seed in settings.seeds]
+    jobs: list[Callable[[], Any]] = [
+        partial(_interval_run, settings, entry, seed, sims)
+        for entry in reversed(entries)  # the slow ones first, so that no core waits for them at the end
+        for seed, sims in zip(settings.seeds, given, strict=True)
+    ]
+    jobs += [partial(_density_run, settings, entry, seed) for entry in settings.curves for seed in settings.seeds]
+    answers = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # joblib replaces those that grew
+        parallel = joblib.Parallel(settings.n_jobs, backend="loky", return_as="generator")
+        for answer in parallel(joblib.delayed(_on_one_thread)(job) for job in jobs):
+            answers.append(answer)
+            if report is not None:
+                report(len(answers), len(jobs))
+    labels = [entry.label for entry in [*reversed(entries), *settings.curves]]
+    seeds = len(settings.seeds)
+    found = [answers[at : at + seeds] for at in range(0, len(answers), seeds)]
+    intervals = dict(zip(labels[: len(entries)], found, strict=False))
+    densities = dict(zip(labels[len(entries) :], found[len(entries) :], strict=True))
+    return Runs(densities, {entry.label: intervals[entry.label] for entry in entries}, left_out)
+
+
+def _not_installed(settings: Figure5Settings) -> dict[str, str]:
+    """Return the methods of the right panel whose packages are not installed, with what to install."""
+    problem, reasons = lotka_volterra(), {}
+    for entry in settings.bars:
+        try:
+            entry.build(problem, settings.simulations, 0)
+        except ImportError as error:
+            reasons[entry.label] = str(error)
+    return reasons
+
+
+def _on_one_thread(job: Callable[[], Any]) -> Any:
+    with one_blas_thread():
+        return job()
+
+
+def _prior_simulations(settings: Figure5Settings, seed: int) -> lfi.Simulations:
+    problem = lotka_volterra()
+    options: dict[str, Any] = {"seed": seed, "batched": problem.batched, "progress": False}
+    return lfi.simulate(problem.simulator, problem.prior, settings.simulations, **options)
+
+
+def _interval_run(settings: Figure5Settings, entry: Entry, seed: int, sims: lfi.Simulations) -> IntervalRun:
+    """Return the 95 % intervals of the four log rates.
+
+    Entries with rounds propose simulations where the posterior is. All others get the given draws of the prior, or
+    the first of them if they run the simulator themselves.
+    """
+    start, problem = time.perf_counter(), lotka_volterra()
+    method = entry.build(problem, settings.simulations, seed)
+    if entry.rounds == 1:
+        given = sims.take(np.arange(settings.pilot)) if method.runs_simulator else sims
+        posterior = _quietly(lambda: method.fit(given, problem.prior).posterior(problem.observed))
+        n, n_failed = method.n_simulations_, given.n_failed + getattr(method, "n_failed_", 0)
+    else:
+        posterior = _quietly(partial(_in_rounds, problem, settings.simulations, entry.rounds, method, seed))
+        assert posterior.simulations is not None
+        n, n_failed = len(posterior.simulations), posterior.simulations.n_failed
+    return IntervalRun(posterior.interval(0.95), n, n_failed, time.perf_counter() - start, posterior.notes)
+
+
+def _in_rounds(problem: SimulatorProblem, n: int, rounds: int, method: lfi.Method, seed: int) -> lfi.Posterior:
+    options: dict[str, Any] = {"batched": problem.batched, "seed": seed, "progress": False}
+    return lfi.infer(problem.simulator, problem.prior, problem.observed, n, rounds=rounds, method=method, **options)
+
+
+def _density_run(settings: Figure5Settings, entry: Entry, seed: int) -> DensityRun:
+    """Return the posterior density of the rate by one method, from simulations that all methods have."""
+    toy = exponential_gamma()
+    assert toy.raw_simulator is not None
+    assert toy.observed_raw is not None
+    options: dict[str, Any] = {"batched": True, "summarize": toy.summarize, "progress": False}
+    sims = lfi.simulate(toy.raw_simulator, toy.prior, settings.toy_simulations, seed=seed, **options)
+    start = time.perf_counter()
+    method = entry.build(toy, settings.toy_simulations, seed)
+    observed = toy.observed_raw if method.takes_raw else toy.observed
+    posterior = _quietly(lambda: method.fit(sims, toy.prior).posterior(observed))
+    return DensityRun(_density(posterior), method.n_simulations_, time.perf_counter() - start, posterior.notes)
+
+
+def _density(posterior: lfi.Posterior) -> np.ndarray:
+    """Return the density at `RATES`: a spike if all draws are the same."""
+    draws = posterior.samples[:, 0]
+    if np.ptp(draws) > 0.0:
+        return posterior.marginal_density(0, RATES)
+    density = np.zeros(len(RATES))
+    density[int(np.argmin(np.abs(RATES - draws[0])))] = 1.0 / (RATES[1] - RATES[0])
+    return density
+
+
+def _quietly(make: Callable[[], lfi.Posterior]) -> lfi.Posterior:
+    """Return a posterior without warnings: its own go into the numbers as notes, failed simulations are counted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        warnings.simplefilter("ignore", lfi.SimulationWarning)
+        posterior = make()
+        posterior.samples  # noqa: B018 - draws are made here, so that their time counts
+        return posterior
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------
+
+
+def _numbers(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_parameters: np.ndarray) -> dict[str, Any]:
+    def described(entry: Entry, problem: SimulatorProblem, n: int) -> dict[str, str]:
+        return {"algorithm": entry.algorithm, "form": entry.form, "settings": entry.settings(problem, n)}
+
     return {
         "figure": "likelihood-free inference (section 8.3, Figure 5)",
-        "seeds": list(plan.seeds),
+        "seeds": list(settings.seeds),
         "answers": {
-            entry.label: {
-                **_described(entry, entry.settings(toy, plan.toy_simulations)),
-                **_score_curves(entry.algorithm, runs.curves[entry.label], truth),
-            }
-            for entry in plan.curves
+            entry.label: described(entry, exponential_gamma(), settings.toy_simulations)
+            | _score_curves(entry.algorithm, runs.curves[entry.label], truth)
+            for entry in settings.curves
         },
         "lotka_volterra": {
-            entry.label: {
-                **_described(entry, entry.settings(problem, plan.simulations)),
-                **_score_bars(entry.algorithm, runs.bars[entry.label], true_parameters),
-            }
-            for entry in plan.bars
+            entry.label: described(entry, lotka_volterra(), settings.simulations)
+            | _score_bars(entry.algorithm, runs.bars[entry.label], true_parameters)
+            for entry in settings.bars
             if entry.label in runs.bars
         },
         "left_out": runs.left_out,
@@ -93,93 +259,194 @@ def _numbers(plan: Plan, runs: Runs, truth: np.ndarray, true_parameters: np.ndar
     }
 
 
-def _described(entry: Entry, settings: str) -> dict[str, str]:
-    return {"algorithm": entry.algorithm, "form": entry.form, "settings": settings}
-
-
-def _score_curves(algorithm: str, curves: list[Curve], truth: np.ndarray) -> dict[str, Any]:
+def _score_curves(algorithm: str, found: list[DensityRun], truth: np.ndarray) -> dict[str, Any]:
     """Return distances to the truth and peaks over the seeds, beside those published."""
-    distances = [curve.total_variation(truth) for curve in curves]
-    peaks = [float(curve.density.max()) for curve in curves]
-    seeds = [
-        {"total_variation": distance, "peak": peak, "seconds": curve.seconds, "notes": curve.notes}
-        for distance, peak, curve in zip(distances, peaks, curves, strict=True)
-    ]
+    distances = [one.total_variation(truth) for one in found]
+    peaks = [float(one.density.max()) for one in found]
     return {
-        "n_simulations": float(np.mean([curve.n_simulations for curve in curves])),
-        "total_variation": float(np.mean(distances)),
+        "n_simulations": _mean(one.n_simulations for one in found),
+        "total_variation": _mean(distances),
         "lowest_total_variation": min(distances),
         "highest_total_variation": max(distances),
-        "published_total_variation": published_curves(algorithm, "total_variation"),
+        "published_total_variation": published_values("left", algorithm, "total_variation"),
         "peak": float(np.median(peaks)),
-        "published_peak": published_curves(algorithm, "peak"),
-        "seconds": float(np.mean([curve.seconds for curve in curves])),
-        "runs": seeds,
+        "published_peak": published_values("left", algorithm, "peak"),
+        "seconds": _mean(one.seconds for one in found),
+        "runs": [
+            {"total_variation": distance, "peak": peak, "seconds": one.seconds, "notes": one.notes}
+            for distance, peak, one in zip(distances, peaks, found, strict=True)
+        ],
     }
 
 
-def _score_bars(algorithm: str, bars: list[Bar], truth: np.ndarray) -> dict[str, Any]:
+def _score_bars(algorithm: str, found: list[IntervalRun], truth: np.ndarray) -> dict[str, Any]:
     """Return the interval of log θ₁ (medians of its ends), its width and coverage over the seeds."""
-    published = published_bar(algorithm)
-    covered = np.array([bar.covered(truth) for bar in bars])
-    low, high = np.median([bar.interval[:, 0] for bar in bars], axis=0)
-    seeds = [
-        {
-            "intervals": bar.interval.T.tolist(),
-            "covered": inside.tolist(),
-            "n_simulations": bar.n_simulations,
-            "n_failed": bar.n_failed,
-            "seconds": bar.seconds,
-            "notes": bar.notes,
-        }
-        for bar, inside in zip(bars, covered, strict=True)
-    ]
+    covered = np.array([one.covered(truth) for one in found])
+    low, high = np.median([one.interval[:, 0] for one in found], axis=0)
     return {
-        "n_simulations": float(np.mean([bar.n_simulations for bar in bars])),
+        "n_simulations": _mean(one.n_simulations for one in found),
         "low": float(low),
         "high": float(high),
-        "width": float(np.mean([bar.width for bar in bars])),
+        "width": _mean(one.width for one in found),
         "times_covered": int(covered[:, 0].sum()),
         "coverage_of_all_parameters": float(covered.mean()),
-        "published_low": published[0] if published else None,
-        "published_high": published[1] if published else None,
-        "n_failed": float(np.mean([bar.n_failed for bar in bars])),
-        "seconds": float(np.mean([bar.seconds for bar in bars])),
-        "runs": seeds,
+        "published_low": next(iter(published_values("right", algorithm, "low")), None),
+        "published_high": next(iter(published_values("right", algorithm, "high")), None),
+        "n_failed": _mean(one.n_failed for one in found),
+        "seconds": _mean(one.seconds for one in found),
+        "runs": [
+            {"intervals": one.interval.T.tolist(), "covered": inside.tolist(), "n_simulations": one.n_simulations}
+            | {"n_failed": one.n_failed, "seconds": one.seconds, "notes": one.notes}
+            for one, inside in zip(found, covered, strict=True)
+        ],
     }
 
 
-def _curve_line(answer: dict[str, Any]) -> list[str]:
+def _mean(values: Any) -> float:
+    return float(np.mean(list(values)))
+
+
+def tables(numbers: dict[str, Any]) -> list[PrintedTable]:
+    """Return the two tables of the figure: densities on the left, intervals on the right."""
+    seeds = len(numbers["seeds"])
+    left = [_curve_cells(answer) for answer in numbers["answers"].values()]
+    right = [_bar_cells(answer, seeds) for answer in numbers["lotka_volterra"].values()]
+    titles = (f"exponential–gamma, {seeds} seeds", f"Lotka–Volterra, 95 % intervals, {seeds} seeds")
     return [
-        answer["algorithm"],
-        answer["form"],
-        f"{answer['n_simulations']:.0f}",
-        f"{answer['total_variation']:.3f}",
-        f"{answer['lowest_total_variation']:.3f} to {answer['highest_total_variation']:.3f}",
-        _or_dash(answer["published_total_variation"], ".3f"),
-        f"{answer['peak']:.2f}",
-        _or_dash(answer["published_peak"], ".2f"),
-        f"{answer['seconds']:.1f}",
-        answer["settings"],
+        PrintedTable(title, list(cells[0]), [list(row.values()) for row in cells])
+        for title, cells in zip(titles, (left, right), strict=True)
     ]
 
 
-def _bar_line(bar: dict[str, Any], seeds: int) -> list[str]:
-    low, high = bar["published_low"], bar["published_high"]
-    return [
-        bar["algorithm"],
-        bar["form"],
-        f"{bar['n_simulations']:.0f}",
-        f"{bar['low']:.3f} to {bar['high']:.3f}",
-        f"{bar['width']:.2f}",
-        f"{bar['times_covered']} of {seeds}",
-        f"{bar['coverage_of_all_parameters']:.2f}",
-        "–" if low is None else f"{low:.3f} to {high:.3f}",
-        "–" if low is None else f"{high - low:.2f}",
-        f"{bar['seconds']:.0f}",
-        bar["settings"],
+def _curve_cells(answer: dict[str, Any]) -> dict[str, str]:
+    """Return a row of the left table, by heading."""
+
+    def published(key: str, digits: str) -> str:
+        return " and ".join(format(value, digits) for value in answer[f"published_{key}"]) or "–"
+
+    return {
+        "method": answer["algorithm"],
+        "form": answer["form"],
+        "simulations": f"{answer['n_simulations']:.0f}",
+        "total variation": f"{answer['total_variation']:.3f}",
+        "its range": f"{answer['lowest_total_variation']:.3f} to {answer['highest_total_variation']:.3f}",
+        "published total variation": published("total_variation", ".3f"),
+        "peak": f"{answer['peak']:.2f}",
+        "published peak": published("peak", ".2f"),
+        "seconds": f"{answer['seconds']:.1f}",
+        "settings": answer["settings"],
+    }
+
+
+def _bar_cells(answer: dict[str, Any], seeds: int) -> dict[str, str]:
+    """Return a row of the right table, by heading."""
+    low, high = answer["published_low"], answer["published_high"]
+    return {
+        "method": answer["algorithm"],
+        "form": answer["form"],
+        "simulations": f"{answer['n_simulations']:.0f}",
+        "log θ₁": f"{answer['low']:.3f} to {answer['high']:.3f}",
+        "width": f"{answer['width']:.2f}",
+        "covers θ₁": f"{answer['times_covered']} of {seeds}",
+        "share of all four": f"{answer['coverage_of_all_parameters']:.2f}",
+        "published log θ₁": "–" if low is None else f"{low:.3f} to {high:.3f}",
+        "published width": "–" if low is None else f"{high - low:.2f}",
+        "seconds": f"{answer['seconds']:.0f}",
+        "settings": answer["settings"],
+    }
+
+
+# ---- the picture ---------------------------------------------------------------------------------------------
+
+
+def _color_of(form: str) -> str:
+    return COLORS[{"as published": "cascade", "as improved": "model", "ours": "density"}[form]]
+
+
+def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rate: float) -> Any:
+    """Return the figure: densities of the rate on the left, intervals of log θ₁ on the right."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(17.0, 8.5), layout="constrained")
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1.0, 1.2), wspace=0.03)
+    left, right = parts
+    _draw_densities(left, settings.curves, runs.curves, truth)
+    entries = [entry for entry in settings.bars if entry.label in runs.bars]
+    _draw_intervals(right.subplots(), entries, runs.bars, true_log_rate)
+    return figure
+
+
+def _draw_densities(
+    part: Any, entries: Sequence[Entry], found: dict[str, list[DensityRun]], truth: np.ndarray
+) -> None:
+    algorithms = list(dict.fromkeys(entry.algorithm for entry in entries))
+    rows = -(-(len(algorithms) + 1) // 3)  # one place is left for the legend
+    panels = part.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).ravel()
+    handles: dict[str, Any] = {}
+    for ax, algorithm in zip(panels, algorithms, strict=False):
+        words = []
+        for entry in entries:
+            if entry.algorithm != algorithm:
+                continue
+            first, *others = found[entry.label]
+            for one in others:
+                ax.plot(RATES, one.density, color=_color_of(entry.form), linewidth=0.5, alpha=0.5)
+            handles[entry.form] = plot_line(
+                ax, RATES, first.density, "model", entry.form, color=_color_of(entry.form)
+            )
+            words.append(f"{entry.form} {_mean(one.total_variation(truth) for one in found[entry.label]):.2f}")
+        handles["true posterior"] = plot_line(ax, RATES, truth, "truth", "true posterior", "--", linewidth=1.2)
+        title_panel(ax, algorithm)
+        words += [f"in the paper {value:.2f}" for value in published_values("left", algorithm, "total_variation")]
+        style: Any = {"ha": "right", "va": "top", "fontsize": 8, "color": "#555555", "transform": ax.transAxes}
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+        ax.text(0.97, 0.95, "\n".join(words), bbox=box, zorder=5, **style)
+    panels[0].set(xlim=(RATES[0], RATES[-1]), ylim=(0.0, 1.8 * truth.max()))  # spikes would flatten all others
+    for ax in panels[max(0, len(algorithms) - 3) : len(algorithms)]:  # the lowest of each column
+        ax.tick_params(labelbottom=True)
+    for ax in panels[len(algorithms) :]:
+        ax.set_axis_off()
+    legend: Any = {"frameon": False, "fontsize": 9, "loc": "center", "title_fontsize": 8}
+    title = "thick: first seed, thin: others"
+    panels[len(algorithms)].legend(handles.values(), handles.keys(), title=title, **legend)
+    part.suptitle("exponential–gamma: density of the rate, and total variation to the truth", fontsize=11)
+    part.supxlabel("rate θ", fontsize=10)
+
+
+def _draw_intervals(ax: Any, entries: list[Entry], found: dict[str, list[IntervalRun]], true_log_rate: float) -> None:
+    """Draw thin bars upon the published ones; those that miss the true value are hatched."""
+    from matplotlib.patches import Patch
+
+    misses: Any = {"facecolor": "white", "hatch": "//////"}
+    highest = -2.0  # the prior goes on to 2
+    for at, entry in enumerate(entries):
+        color = _color_of(entry.form)
+        known = [published_values("right", entry.algorithm, end) for end in ("low", "high")]
+        if entry.form == "as published" and all(known):
+            (low,), (high,) = known
+            ax.barh(at, high - low, left=low, height=0.86, color="#D0D0D0")
+        intervals = np.array([one.interval[:, 0] for one in found[entry.label]])
+        for offset, (low, high) in zip(_centered(len(intervals)), intervals, strict=True):
+            style = {"color": color} if low <= true_log_rate <= high else misses
+            ax.barh(at + offset, max(high - low, 0.012), left=low, height=0.1, edgecolor=color, **style)
+            if high > highest:
+                ax.plot(highest - 0.04, at + offset, ">", ms=5, mfc="white", mec=COLORS["truth"])
+    true_line = ax.axvline(true_log_rate, color=COLORS["truth"], ls="--", lw=1.2)
+    names = [
+        f"{entry.algorithm}\n{entry.form}, {_mean(one.n_simulations for one in found[entry.label]):,.0f} simulations"
+        for entry in entries
     ]
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set(xlim=(-5.1, highest), ylim=(len(names) - 0.4, -0.6), xlabel="log θ₁")  # the first on top
+    handles: dict[str, Any] = {"true value": true_line, "in the paper": Patch(color="#D0D0D0")}
+    handles |= {form: Patch(color=_color_of(form)) for form in dict.fromkeys(entry.form for entry in entries)}
+    handles["misses the true value"] = Patch(edgecolor=COLORS["truth"], **misses)
+    above: Any = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": 4, "frameon": False, "fontsize": 9}
+    ax.legend(handles.values(), handles.keys(), **above)
+    title = "Lotka–Volterra: 95 % intervals of log θ₁, one thin bar a seed (arrows: beyond the axis)"
+    ax.set_title(title, fontsize=11, pad=42)
 
 
-def _or_dash(values: list[float], digits: str) -> str:
-    return " and ".join(format(value, digits) for value in values) or "–"
+def _centered(count: int) -> np.ndarray:
+    """Return where thin bars lie about the middle of their row."""
+    return 0.15 * (np.arange(count) - 0.5 * (count - 1))

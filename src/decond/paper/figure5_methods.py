@@ -2,27 +2,31 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from decond import lfi
 from decond.problems import SimulatorProblem
 
-__all__ = ["BARS", "CURVES", "Build", "Entry", "Form"]
+__all__ = ["Build", "Entry", "Form", "MethodSettings", "bars", "curves"]
 
-Build = Callable[[SimulatorProblem, int, Any], lfi.Method]
+Build = Callable[[SimulatorProblem, int, int], lfi.Method]
 Form = Literal["as published", "as improved", "ours"]
+Optimum = Literal["global", "local"]
 
-FIXED = 1e-3
-"""λ of all kernel methods: the paper keeps it fixed without saying at what."""
 
-PRIOR_DRAWS = 2000
-"""Draws of the prior of the methods that have them."""
+@dataclass(frozen=True)
+class MethodSettings:
+    """Numbers that the paper leaves open."""
 
-CHAINS = 25
-"""Chains of MCMC-ABC, one from each of the nearest 5 % of the pilot: they start where they are to go on."""
-
-ROUNDS = 4
-"""Rounds of simulations, the first from the prior, for methods as improved that take them from anywhere."""
+    regularization: float = 1e-3
+    """λ of all kernel methods: the paper keeps it fixed without saying at what."""
+    n_prior: int = 2000
+    """Draws of the prior of KBR: as many as there are simulations."""
+    n_chains: int = 25
+    """Chains of MCMC-ABC, one from each of the nearest 5 % of the pilot: they need no burn-in."""
+    rounds: int = 4
+    """Rounds of simulations, the first from the prior, for improved methods that take them from anywhere."""
 
 
 class Entry(NamedTuple):
@@ -46,9 +50,19 @@ class Entry(NamedTuple):
         return f"{self.algorithm}, {self.form}"
 
     def settings(self, problem: SimulatorProblem, n: int) -> str:
-        """Return the method with every setting that has a value, but for the simulator and the seed.
+        """Return the method with every setting that has a value, except the simulator and the seed.
 
         Methods that run the simulator themselves have rounds, or generations, of their own among their settings.
+
+        Parameters
+        ----------
+        problem : SimulatorProblem
+        n : int
+            Number of simulations.
+
+        Returns
+        -------
+        str
         """
         method = self.build(problem, n, 0)
         names = [name for name in inspect.signature(type(method)).parameters if name not in ("simulator", "seed")]
@@ -58,84 +72,84 @@ class Entry(NamedTuple):
         return f"{type(method).__name__}({shown}){rounds}"
 
 
-def _both(algorithm: str, published: Build, improved: Build, rounds: int = 1) -> list[Entry]:
+def curves(settings: MethodSettings = MethodSettings()) -> list[Entry]:  # noqa: B008 - it is frozen
+    """Return the left panels. GPS-ABC may run as many simulations again as it is given, as in the paper."""
+    fixed = {"regularization": settings.regularization, "summary": "none"}
+    entries = []
+    optima: tuple[Optimum, ...] = ("global", "local")
+    for optimum in optima:
+        by_evidence = {**fixed, "objective": "evidence", "optimum": optimum}
+        published, improved = _both(lfi.DME, **by_evidence)
+        entries += [
+            Entry(f"DME (Algorithm 8.1), {optimum}", "as published", published),
+            Entry(f"DME (evidence), {optimum}", "as improved", improved),
+        ]
+    entries.append(Entry("DME (validated)", "as improved", _plain(lfi.DME, summary="none")))
+    for optimum in optima:
+        by_evidence = {**fixed, "objective": "evidence", "optimum": optimum}
+        entries += _pair(f"KELFI, {optimum}", _both(lfi.KELFI, **by_evidence))
+    return [
+        *entries,
+        Entry("KELFI (validated)", "as improved", _plain(lfi.KELFI, summary="none")),
+        *_pair("K-ABC", _both(lfi.KABC, **fixed)),
+        *_pair("K2-ABC", _both(lfi.K2ABC)),
+        *_pair("KBR", _kbr(settings)),
+        Entry("GPS-ABC", "as published", _gps),
+        Entry("residual likelihood", "ours", _plain(lfi.ResidualLikelihood)),
+    ]
+
+
+def bars(settings: MethodSettings = MethodSettings()) -> list[Entry]:  # noqa: B008 - it is frozen
+    """Return the bars of the right panel, in the order of the published ones."""
+    by_evidence = {"regularization": settings.regularization, "objective": "evidence", "optimum": "global"}
+    kelfi, dme = (_plain(kind, **by_evidence, robust=False, summary="none") for kind in (lfi.KELFI, lfi.DME))
+    rounds = settings.rounds
+    rejection = [
+        _plain(lfi.RejectionABC, quantile=quantile, adjustment=adjustment, summary="none")
+        for quantile, adjustment in ((0.01, "none"), (0.05, "linear"))
+    ]
+    smc = [_running(lfi.SMCABC, adjustment=adjustment, summary="none") for adjustment in ("none", "linear")]
+    mcmc = _running(lfi.MCMCABC, n_chains=settings.n_chains, summary="none")
+    return [
+        *_pair("REJ-ABC", rejection),
+        Entry("MCMC-ABC", "as published", mcmc),
+        *_pair("SMC-ABC", smc),
+        Entry("LFVI log", "as published", _running(lfi.LFVI, loss="log")),
+        Entry("LFVI hinge", "as published", _running(lfi.LFVI, loss="hinge")),
+        Entry("MDN", "as published", _running(lfi.MDN)),
+        *_pair("KBR", _kbr(settings), rounds),
+        Entry("KELFI", "as published", kelfi),
+        Entry("KELFI (validated)", "as improved", _plain(lfi.KELFI, summary="none"), rounds),
+        Entry("DME (Algorithm 8.1)", "as published", dme),
+        Entry("DME (validated)", "as improved", _plain(lfi.DME, summary="none"), rounds),
+        Entry("residual likelihood", "ours", _plain(lfi.ResidualLikelihood), rounds),
+    ]
+
+
+def _pair(algorithm: str, builds: list[Build], rounds: int = 1) -> list[Entry]:
+    published, improved = builds
     return [Entry(algorithm, "as published", published), Entry(algorithm, "as improved", improved, rounds)]
 
 
-def _dme(optimum: Literal["global", "local"], robust: bool) -> Build:
-    chosen: dict[str, Any] = {"objective": "evidence", "optimum": optimum, "robust": robust}
-    return lambda _, n, seed: lfi.DME(regularization=FIXED, **chosen, seed=seed, summary="none")
+def _plain(method: Callable[..., lfi.Method], **options: Any) -> Build:
+    """Return what builds a method that is given its simulations."""
+    return lambda _, n, seed: method(**options, seed=seed)
 
 
-def _kelfi(optimum: Literal["global", "local"], robust: bool) -> Build:
-    chosen: dict[str, Any] = {"objective": "evidence", "optimum": optimum, "robust": robust}
-    return lambda _, n, seed: lfi.KELFI(regularization=FIXED, **chosen, seed=seed, summary="none")
+def _both(method: Callable[..., lfi.Method], **options: Any) -> list[Build]:
+    """Return a kernel method with signed weights, as published, and without, as improved."""
+    return [_plain(method, **options, robust=robust) for robust in (False, True)]
 
 
-def _kabc(robust: bool) -> Build:
-    return lambda _, n, seed: lfi.KABC(regularization=FIXED, robust=robust, seed=seed, summary="none")
+def _kbr(settings: MethodSettings) -> list[Build]:
+    fixed = dict.fromkeys(("regularization", "evidence_regularization"), settings.regularization)
+    return _both(lfi.KBR, **fixed, n_prior=settings.n_prior, summary="none")
 
 
-def _kbr(robust: bool) -> Build:
-    chosen: dict[str, Any] = {"regularization": FIXED, "evidence_regularization": FIXED, "n_prior": PRIOR_DRAWS}
-    return lambda _, n, seed: lfi.KBR(**chosen, robust=robust, seed=seed, summary="none")
+def _running(method: Callable[..., lfi.Method], **options: Any) -> Build:
+    """Return what builds a method that runs the simulator itself."""
+    return lambda problem, n, seed: method(problem.simulator, n, problem.batched, **options, seed=seed)
 
 
-def _validated(kind: Any) -> Build:
-    return lambda _, n, seed: kind(seed=seed, summary="none")
-
-
-def _rejection(quantile: float, adjustment: Literal["none", "linear"]) -> Build:
-    return lambda _, n, seed: lfi.RejectionABC(quantile, adjustment=adjustment, seed=seed, summary="none")
-
-
-def _smc(adjustment: Literal["none", "linear"]) -> Build:
-    return lambda lv, n, seed: lfi.SMCABC(
-        lv.simulator, n, lv.batched, adjustment=adjustment, seed=seed, summary="none"
-    )
-
-
-def _lfvi(loss: Literal["log", "hinge"]) -> Build:
-    return lambda lv, n, seed: lfi.LFVI(lv.simulator, n, lv.batched, loss=loss, seed=seed)
-
-
-CURVES: list[Entry] = [
-    Entry("DME (Algorithm 8.1), global", "as published", _dme("global", robust=False)),
-    Entry("DME (evidence), global", "as improved", _dme("global", robust=True)),
-    Entry("DME (Algorithm 8.1), local", "as published", _dme("local", robust=False)),
-    Entry("DME (evidence), local", "as improved", _dme("local", robust=True)),
-    Entry("DME (validated)", "as improved", _validated(lfi.DME)),
-    *_both("KELFI, global", _kelfi("global", robust=False), _kelfi("global", robust=True)),
-    *_both("KELFI, local", _kelfi("local", robust=False), _kelfi("local", robust=True)),
-    Entry("KELFI (validated)", "as improved", _validated(lfi.KELFI)),
-    *_both("K-ABC", _kabc(robust=False), _kabc(robust=True)),
-    *_both("K2-ABC", lambda _, n, seed: lfi.K2ABC(robust=False, seed=seed), lambda _, n, seed: lfi.K2ABC(seed=seed)),
-    *_both("KBR", _kbr(robust=False), _kbr(robust=True)),
-    Entry(
-        "GPS-ABC",
-        "as published",
-        lambda toy, n, seed: lfi.GPSABC(toy.simulator, 2 * n, batched=toy.batched, seed=seed),
-    ),
-    Entry("residual likelihood", "ours", lambda _, n, seed: lfi.ResidualLikelihood(seed=seed)),
-]
-"""The left panels. GPS-ABC may run as many simulations again as it is given, as in the paper."""
-
-BARS: list[Entry] = [
-    *_both("REJ-ABC", _rejection(0.01, "none"), _rejection(0.05, "linear")),
-    Entry(
-        "MCMC-ABC",
-        "as published",
-        lambda lv, n, seed: lfi.MCMCABC(lv.simulator, n, lv.batched, n_chains=CHAINS, seed=seed, summary="none"),
-    ),
-    *_both("SMC-ABC", _smc("none"), _smc("linear")),
-    Entry("LFVI log", "as published", _lfvi("log")),
-    Entry("LFVI hinge", "as published", _lfvi("hinge")),
-    Entry("MDN", "as published", lambda lv, n, seed: lfi.MDN(lv.simulator, n, lv.batched, seed=seed)),
-    *_both("KBR", _kbr(robust=False), _kbr(robust=True), ROUNDS),
-    Entry("KELFI", "as published", _kelfi("global", robust=False)),
-    Entry("KELFI (validated)", "as improved", _validated(lfi.KELFI), ROUNDS),
-    Entry("DME (Algorithm 8.1)", "as published", _dme("global", robust=False)),
-    Entry("DME (validated)", "as improved", _validated(lfi.DME), ROUNDS),
-    Entry("residual likelihood", "ours", lambda _, n, seed: lfi.ResidualLikelihood(seed=seed), ROUNDS),
-]
-"""The right panel, in the order of the published bars."""
+def _gps(problem: SimulatorProblem, n: int, seed: int) -> lfi.Method:
+    return lfi.GPSABC(problem.simulator, 2 * n, batched=problem.batched, seed=seed)

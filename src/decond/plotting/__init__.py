@@ -5,16 +5,12 @@ Each display draws into your own axes (``ax=``) or into a new figure, and keeps 
 figure belongs to pyplot where pyplot is in use, so that ``plt.show()`` finds it; ``display.save(path)`` writes it.
 """
 
-from decond.plotting.calibration import CoverageDisplay, RanksDisplay
-from decond.plotting.comparison import ComparisonDisplay, Lines, Rows
-from decond.plotting.diagnosis import DiagnosisDisplay
-from decond.plotting.embedding import EmbeddingDisplay
-from decond.plotting.figures import Display
-from decond.plotting.functions import Curve, FunctionDisplay
-from decond.plotting.pairs import PairsDisplay
-from decond.plotting.predictive import PredictiveDisplay
-from decond.plotting.residuals import ResidualsDisplay
-from decond.plotting.style import COLORS
+from decond.plotting.comparison_plot import ComparisonDisplay, Lines, Rows
+from decond.plotting.diagnosis_plot import CoverageDisplay, DiagnosisDisplay, PredictiveDisplay, RanksDisplay
+from decond.plotting.display import COLORS, Display
+from decond.plotting.embedding_plot import EmbeddingDisplay
+from decond.plotting.pair_plot import PairsDisplay
+from decond.plotting.regression_plot import Curve, FunctionDisplay, ResidualsDisplay
 
 __all__ = [
     "COLORS",

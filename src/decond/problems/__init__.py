@@ -1,12 +1,14 @@
 """Worked problems with known truth."""
 
-from decond.problems.epidemic import sir
-from decond.problems.exponential_gamma import exponential_gamma
-from decond.problems.gaussian_linear_uniform import gaussian_linear_uniform
 from decond.problems.latent_function import LatentFunctionProblem, latent_function
-from decond.problems.lotka_volterra import lotka_volterra
-from decond.problems.simulator_problem import SimulatorProblem
-from decond.problems.two_moons import two_moons
+from decond.problems.predator_prey import lotka_volterra
+from decond.problems.simulators import (
+    SimulatorProblem,
+    exponential_gamma,
+    gaussian_linear_uniform,
+    sir,
+    two_moons,
+)
 
 __all__ = [
     "LatentFunctionProblem",

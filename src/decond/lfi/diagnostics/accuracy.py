@@ -15,7 +15,7 @@ from decond.lfi.diagnostics.sample_distances import c2st, variation_of_draws
 from decond.lfi.methods.method import Method
 from decond.lfi.posterior_draws import Posterior
 from decond.lfi.prior import Prior
-from decond.lfi.samplers import temper
+from decond.lfi.sampling import temper
 from decond.lfi.simulations import Simulations
 
 __all__ = ["AccuracySettings", "Scorer", "TruePosterior"]

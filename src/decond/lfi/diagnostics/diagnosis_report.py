@@ -305,6 +305,6 @@ def _fresh_simulations(
             f"Calibration was not checked: the simulations are not draws of the prior ({different}). Give test "
             "simulations at draws of the prior, or the simulator."
         )
-    from decond.lfi.simulate import simulate
+    from decond.lfi.simulation import simulate
 
     return simulate(simulator, prior, n, **{"round": "diagnose", "seed": whole_seed(seed), **options}), ""

@@ -17,9 +17,9 @@ from decond.lfi.exceptions import (
     PosteriorWarning,
     RepeatedSimulationsWarning,
 )
-from decond.lfi.execution import summarized
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
+from decond.lfi.simulation.worker import summarized
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel

@@ -19,7 +19,7 @@ from decond.lfi.exceptions import (
 )
 from decond.lfi.methods.method import Method, SummaryOption, effective_sample_size
 from decond.lfi.posterior_draws import Posterior, Seed
-from decond.lfi.samplers import TemperedCloud, temper
+from decond.lfi.sampling import TemperedCloud, temper
 from decond.lfi.summaries import Standardizer
 from decond.lfi.validity import EventProbability
 from decond.linalg import cholesky

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from decond.checks import as_count, as_number
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.lfi.draws import BLOCK
 from decond.lfi.exceptions import FailedSimulationsWarning, PosteriorWarning, TimeLimitWarning
-from decond.lfi.execution import LimitedCaller, Result, call, in_order
 from decond.lfi.methods.method import Method
 from decond.lfi.neural import require
+from decond.lfi.simulation import takes_batches
+from decond.lfi.simulation.backend import packed
+from decond.lfi.simulation.worker import BATCH_SIZE, Result, WorkerProcess, call, in_order
 from decond.lfi.simulations import Simulations
-from decond.lfi.work import packed
 from decond.progress import Report, progress_bar
 
 __all__ = ["BoundedSimulator", "NetworkMethod", "SimulatingMethod", "SimulatorCalls"]
@@ -51,8 +51,8 @@ class SimulatorCalls:
     ) -> None:
         self._functions = (simulator, summarize, batched)
         self.keep = keep
-        self.batch_size = BLOCK if batched else 1
-        self._limited = None if limit is None else LimitedCaller(packed(simulator, summarize, batched), limit)
+        self.batch_size = BATCH_SIZE if batched else 1
+        self._limited = None if limit is None else WorkerProcess(packed(self._functions), limit)
 
     def run(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
         """Run one row, or a batch, with a generator of its own: results then do not depend on the limit.
@@ -65,7 +65,7 @@ class SimulatorCalls:
             Where the seed of this call comes from.
         """
         own = np.random.default_rng(int(rng.integers(2**63)))
-        return self._limited(theta, own) if self._limited is not None else call(*self._functions, theta, own)
+        return self._limited(theta, own) if self._limited is not None else call(self._functions, theta, own)
 
     def close(self) -> None:
         """End the process that calls with a limit run in."""
@@ -78,12 +78,13 @@ class _DirectCalls:
 
     def __init__(self, method: "SimulatingMethod") -> None:
         assert method.simulator is not None
-        self._functions = (method.simulator, None, method.batched)
+        batched = method.batched or takes_batches(method.simulator)
+        self._functions = (method.simulator, None, batched)
         self._names = method.sims_.summary_names
-        self.batch_size = method.n_simulations if method.batched else 1
+        self.batch_size = method.n_simulations if batched else 1
 
     def run(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
-        return call(*self._functions, theta, rng)
+        return call(self._functions, theta, rng)
 
     def keep(self, theta: np.ndarray, results: Sequence[Result]) -> list[Result]:
         return [in_order(result, self._names) for result in results]

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from decond.lfi.prior import Prior
-from decond.lfi.samplers import TemperedCloud, temper
+from decond.lfi.sampling import TemperedCloud, temper
 from decond.linalg import cholesky, inverses
 
 __all__ = ["CutMixture", "GaussianMixture", "LogQuadratic", "MixtureSettings", "prior_quadratic"]

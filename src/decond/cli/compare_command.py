@@ -1,0 +1,107 @@
+"""`decond compare`: several methods on one problem; one table, one picture."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import numpy as np
+import typer
+
+from decond.cli.console import print_json, print_sentences, print_table, print_warnings, print_wrote
+from decond.cli.options import AsJson, Folder, Force
+from decond.cli.output_files import check_folder
+from decond.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from decond.comparison import Comparison
+
+__all__ = ["compare"]
+
+_SimulatorName = Literal["exponential_gamma", "gaussian_linear_uniform", "lotka_volterra", "sir", "two_moons"]
+_TablesName = Literal["latent_function", "wind"]
+
+
+def compare(
+    problem: Annotated[
+        Literal[_SimulatorName, _TablesName],
+        typer.Argument(help="A simulator with an observation, or two tables (latent_function, wind)."),
+    ],
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="Methods to run, with commas between them, or all.")
+    ] = "all",
+    simulations: Annotated[
+        int | None,
+        typer.Option("--simulations", "-n", min=1, help="Simulations of each method at most; 1000 by default."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; the table has means over them.")] = 1,
+    output: Folder = Path("decond-compare"),
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Run several methods on one problem with known truth, at equal budget: one table, one picture.
+
+    The table has the accuracy, the time and the number of simulations of each method:
+
+        decond compare exponential_gamma --methods residual,dme,smc
+
+    `lfi.compare` and `gp.compare` do the same in Python, for your own simulator and tables.
+    """
+    chosen = methods if methods == "all" else [name.strip() for name in methods.split(",")]
+    check_folder(output, ("compare.csv", "compare.json", "compare.png"), force)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the notes of the comparison say it
+        if problem in get_args(_TablesName):
+            if simulations is not None:
+                raise ArgumentError("--simulations", f"--simulations has no meaning for {problem}; leave it out.")
+            found = _compare_on_tables(problem, chosen, seeds)
+        else:
+            found = _compare_on_simulator(problem, chosen, simulations or 1000, seeds)
+    files = found.write(output)
+    if json:
+        print_json({**found.as_dict(), "problem": problem, "files": files})
+        return
+    _print_comparison(problem, found)
+    print_wrote(*files)
+
+
+def _compare_on_simulator(problem: str, methods: str | list[str], simulations: int, seeds: int) -> "Comparison":
+    from decond import lfi, problems
+
+    return lfi.compare(getattr(problems, problem)(), methods=methods, n_simulations=simulations, seeds=seeds)
+
+
+def _compare_on_tables(problem: str, methods: str | list[str], seeds: int) -> "Comparison":
+    from decond import gp
+
+    if problem == "wind":
+        from decond.cli.demo import wind_turbine
+
+        wind = wind_turbine()
+        day, day_task = wind.hours[["day"]].astype(str), wind.days[["day"]].astype(str)
+        data: tuple[Any, ...] = (wind.hours[["wind"]], day, day_task, wind.days["power"].to_numpy())
+        truth = wind.curve()
+    else:
+        from decond.problems import latent_function
+
+        p, grid = latent_function(), np.linspace(-6.0, 6.0, 241)[:, None]
+        data, truth = (p.x, p.y, p.y_task, p.z_task), (grid, p.f(grid)[:, 0])
+    found: Comparison = gp.compare(*data, methods, truth, seeds=seeds)
+    return found
+
+
+def _print_comparison(problem: str, found: "Comparison") -> None:
+    """Print the table, what holds for all of it, and what is to be known of single methods."""
+    hidden = ("notes", "low", "median", "high")  # in the files only
+    shown = found.frame[[name for name in found.frame.columns if name.rpartition(" ")[2] not in hidden]]
+    rows = [[str(method), *map(_cell, row)] for method, row in zip(shown.index, shown.to_numpy(), strict=True)]
+    print_table(problem, ["method", *shown.columns], rows)
+    print_sentences(found.notes)
+    print_warnings(f"{method}: {note}" for method, note in found.frame["notes"].items() if note)
+
+
+def _cell(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.3g}"

@@ -1,0 +1,94 @@
+"""`decond reproduce`: the paper's figures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from decond.cli.console import print_json, print_sentences, print_table, print_wrote
+from decond.cli.options import AsJson, Folder, Force
+from decond.cli.output_files import check_folder
+from decond.progress import progress_bar
+
+if TYPE_CHECKING:
+    from decond.paper.published import Row
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    figure: Annotated[
+        Literal["all", "figure3", "figure4", "figure5"],
+        typer.Argument(
+            help="figure3: a function recovered from two tables. figure4: 100 rows represented by five points. "
+            "figure5: posteriors of two simulators, many methods, five seeds (minutes). all: each of them, and a "
+            "page that compares every number with the published one.",
+        ),
+    ],
+    output: Folder = Path("decond-paper"),
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Reproduce a figure of the paper, or all of them: a PNG each, and a JSON with its numbers.
+
+    Example: `decond reproduce figure3 --output figures`
+    """
+    from decond.paper import FIGURES, TABLES
+    from decond.paper.published import compare, write_comparison
+
+    names = list(FIGURES) if figure == "all" else [figure]
+    written = [*names, *(["figures"] if figure == "all" else [])]
+    endings = {"figures": (".md", ".json")}
+    check_folder(output, [f"{name}{end}" for name in written for end in endings.get(name, (".png", ".json"))], force)
+    numbers: dict[str, Any] = {}
+    paths: list[Path] = []
+    rows: list[Row] = []
+    for name in names:
+        with progress_bar(f"computing {name}") as report:
+            made, numbers[name] = FIGURES[name](output, report)
+        paths += made
+        rows += compare(name, numbers[name])
+        if not json:
+            _print_numbers(name, numbers[name])
+    if figure == "all":
+        tables = {name: TABLES[name](numbers[name]) for name in names if name in TABLES}
+        paths += write_comparison(output, rows, tables)
+    if json:
+        print_json({"figures": numbers, "comparison": [row.as_dict() for row in rows], "files": paths})
+        return
+    _print_comparison(rows)
+    print_wrote(*paths)
+
+
+def _print_numbers(name: str, numbers: dict[str, Any]) -> None:
+    """Print the numbers of a figure: its own tables, or a table for each set of answers."""
+    from decond.paper import TABLES
+
+    if name in TABLES:
+        for table in TABLES[name](numbers):
+            print_table(*table)
+        return
+    for title, answers in numbers.items():
+        if isinstance(answers, dict) and all(isinstance(answer, dict) for answer in answers.values()):
+            keys = [
+                key
+                for key in next(iter(answers.values()))
+                if any(isinstance(answer[key], float) for answer in answers.values())
+            ]
+            rows = [
+                [name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in keys)]
+                for name, answer in answers.items()
+            ]
+            print_table(title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in keys)], rows)
+
+
+def _print_comparison(rows: "list[Row]") -> None:
+    """Print what is known of each figure beside ours; reasons for a difference follow by number, then notes."""
+    from decond.paper.published import figure_notes, reasons, tabulated
+
+    for name in dict.fromkeys(row.figure for row in rows):
+        shown = [row for row in rows if row.figure == name]
+        _, headings, cells = tabulated(shown)
+        print_table(f"{name}: {headings[1]} and reproduced", headings, cells)
+        print_sentences(f"{number}. {reason}" for reason, number in reasons(shown).items())
+        print_sentences(figure_notes()[name])

@@ -1,0 +1,187 @@
+"""`decond infer`: from a module with a simulator, a prior in TOML and an observation to draws and a picture."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import decond, invoke, refusal
+from expected import refused, warned
+from scipy import stats
+
+from decond import lfi
+from decond.cli.infer_command import MethodName, _simulator
+from decond.lfi import METHODS
+from decond.lfi.exceptions import ExtrapolationWarning
+
+SIMULATOR = """
+import numpy as np
+
+def simulate(theta, rng):
+    waits = rng.exponential(1 / theta[0], 15)
+    return [waits.mean(), waits.std()]
+
+def failing(theta, rng):
+    if theta[0] > 2.0:
+        raise ValueError("too fast")
+    return simulate(theta, rng)
+
+def broken(theta, rng):
+    raise ValueError("detector offline")
+
+def greedy(theta, rng):
+    return [theta[1]]
+
+def named(theta, rng):
+    return dict(zip(["middle", "std"], simulate(theta, rng)))
+
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def inputs(folder):
+    """Write everything that an inference needs."""
+    Path("waiting.py").write_text(SIMULATOR)
+    Path("prior.toml").write_text('[rate]\ndistribution = "gamma"\na = 2.0\n', encoding="utf-8-sig")
+    Path("seen.csv").write_text("mean,std\n0.59,0.6\n")
+
+
+def arguments_of(simulator="waiting:simulate", *extra, prior="prior.toml", observed="seen.csv"):
+    return ("infer", simulator, "--prior", prior, "--observed", observed, "-n", "60", "--rounds", "2", *extra)
+
+
+def infer(*extra, **changes):
+    return decond(*arguments_of("waiting:simulate", *extra, **changes))
+
+
+def test_writes_draws_and_a_picture():
+    said = infer()
+    assert all(name in said for name in ("rate", "Verdict", "--check", "posterior.csv", "posterior.png"))
+    draws = pd.read_csv("posterior.csv")
+    assert draws.shape == (10_000, 1)
+    assert 1.2 < draws["rate"].mean() < 2.3  # 1.72 exactly
+    assert Path("posterior.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_and_a_store_that_is_used_again():
+    first = json.loads(infer("--store", "runs.sqlite", "--json"))
+    Path("waiting.py").unlink()  # nothing has to be simulated again
+    second = json.loads(infer("--store", "runs.sqlite", "--json", "--output", "second.parquet"))
+    assert (first["simulations"], first["failed"]) == (60, 0)
+    assert first["parameters"] == second["parameters"]
+    assert Path("second.png").exists()
+
+
+def test_names_in_the_header_are_those_of_the_simulator_in_any_order():
+    Path("turned.csv").write_text("std,middle\n0.6,0.59\n")
+    Path("same.csv").write_text("middle,std\n0.59,0.6\n")
+    quick = ("--json", "--method", "rejection", "--report", "page.html", "--force")
+    turned, same = (
+        json.loads(decond(*arguments_of("waiting:named", *quick, observed=name)))
+        for name in ("turned.csv", "same.csv")
+    )
+    assert turned == same
+
+
+def test_an_observation_of_a_spreadsheet():
+    quick = ("--json", "--method", "rejection", "--force")
+    expected = infer(*quick)
+    Path("seen.csv").write_text("mean;std\n0,59;0,6\n")
+    assert infer(*quick, "--separator", ";", "--decimal", ",") == expected
+
+
+def test_a_posterior_is_checked_when_that_is_asked_for():
+    assert "--check" not in infer("--method", "mcmc")
+    found = json.loads(infer("--method", "rejection", "--check", "--force", "--json"))
+    assert found["diagnosis"]["verdict"]
+    said = infer("--method", "rejection", "--check", "--force")
+    assert all(sentence in said for sentence in found["diagnosis"]["sentences"])
+
+
+def test_failures_are_counted():
+    result = invoke(*arguments_of("waiting:failing"))
+    assert result.exit_code == 0, result.output
+    assert "ValueError: too fast" in result.stderr
+    counts = json.loads(decond(*arguments_of("waiting:failing", "--json", "--method", "rejection", "--force")))
+    assert 0 < counts["failed"] < counts["simulations"] == 60
+
+
+def test_help_shows_a_whole_prior_and_every_method_of_summaries():
+    said = decond("infer", "--help")
+    assert "[rate]" in said
+    assert set(get_args(MethodName)) == {"auto", *METHODS} - {"k2abc"}  # K2-ABC wants raw data
+
+
+@pytest.mark.parametrize(
+    ("simulator", "changes", "names"),
+    [
+        ("waiting:greedy", {}, ["IndexError", "rate"]),
+        ("waiting:named", {}, ["mean, std", "middle, std"]),
+        ("waiting:broken", {}, ["simulations failed", "ValueError: detector offline"]),
+        ("waiting:simulate", {"prior": "bad.toml"}, ["'gama'", "'gamma'"]),
+        ("waiting:simulate", {"observed": "rows.csv"}, ["rows.csv has 2 rows"]),
+        ("waiting:simulate", {"observed": "text.csv"}, ["text.csv", "'std'", "row 1", "'much'"]),
+    ],
+)
+def test_what_is_wrong_is_named(simulator, changes, names):
+    Path("rows.csv").write_text("mean,std\n0.59,0.6\n0.59,0.6\n")
+    Path("text.csv").write_text("mean,std\n0.59,much\n")
+    Path("bad.toml").write_text('[rate]\ndistribution = "gama"\n')
+    said = refusal(*arguments_of(simulator, **changes))
+    assert all(name in said for name in names), said
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("waiting", "module:function"),
+        ("waiting.py:simulate", "module:function"),
+        ("waitin:simulate", "'waitin'"),
+        ("imports_missing:simulate", "'not_installed_anywhere'"),
+        ("fails_to_import:simulate", "ZeroDivisionError"),
+        ("waiting:number", "broken, failing, greedy, named, simulate"),
+    ],
+)
+def test_a_simulator_that_cannot_be_found_is_refused(name, named):
+    Path("imports_missing.py").write_text("import not_installed_anywhere\n")
+    Path("fails_to_import.py").write_text("1 / 0\n")
+    with refused("SIMULATOR") as caught:
+        _simulator(name)
+    assert named in str(caught.value)
+
+
+# ---- names of an observation ---------------------------------------------------------------------------------
+
+NAMED = {
+    "dict": {"first": 0.5, "peak day": 80.5},
+    "series": pd.Series({"first": 0.5, "peak day": 80.5}),
+    "frame": pd.DataFrame({"first": [0.5], "peak day": [80.5]}),
+}
+
+
+@pytest.mark.parametrize("observed", NAMED.values(), ids=NAMED)
+def test_names_of_an_observation_reach_messages_and_change_nothing(observed):
+    prior = lfi.Prior({"level": stats.norm()})
+    theta = prior.sample(60, seed=0)
+    sims = lfi.Simulations(theta, theta + np.random.default_rng(0).standard_normal((60, 2)))
+    method = lfi.RejectionABC(quantile=0.5).fit(sims, prior)
+    with warned(ExtrapolationWarning, summary=1, name="peak day"):
+        named = method.posterior(observed)
+    with warned(ExtrapolationWarning, summary=1, name=None):
+        plain = method.posterior([0.5, 80.5])
+    np.testing.assert_array_equal(named.samples, plain.samples)
+
+
+def test_a_named_observation_shares_its_rounds_in_a_store_with_the_plain_one(tmp_path):
+    def simulator(theta, rng):
+        return theta + rng.standard_normal(2)
+
+    prior, store = lfi.Prior({"level": stats.norm()}), tmp_path / "runs.sqlite"
+    options = {"n_simulations": 90, "rounds": 2, "store": store}
+    found = [lfi.infer(simulator, prior, seen, **options) for seen in ([0.5, 0.4], {"first": 0.5, "peak": 0.4})]
+    np.testing.assert_array_equal(found[0].samples, found[1].samples)
+    with refused("observed"):
+        lfi.infer(simulator, prior, {"first": 0.5}, **options)

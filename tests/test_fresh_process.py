@@ -1,0 +1,131 @@
+"""What a new user meets first: a light import, no compilation, the command, the README."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_pages import check_outputs, run_page
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments, **options):
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=600, **options)
+
+
+def python(code):
+    """Run code in a new interpreter in which every warning is an error, and return what it prints."""
+    result = run(sys.executable, "-W", "error", "-c", code)
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def test_imports_and_embeddings_leave_heavy_libraries_for_when_they_are_used():
+    """Embeddings and conditioning of several sizes import no JAX, so nothing can have been compiled."""
+    code = """
+import sys
+heavy = {"sklearn", "pandas", "jax", "matplotlib", "scipy.stats", "pyarrow", "typer"}
+import decond
+listed = dir(decond)
+import decond.datasets, decond.tables
+print(sorted(heavy & set(sys.modules)))
+import decond.cli
+print(sorted(heavy & set(sys.modules)))
+
+import numpy as np
+from decond import ConditionalMeanOperator, DeconditionalMeanOperator, KernelBayesRule, kernels
+from decond.gp import FunctionPrior, TaskTransformed, condition
+rng = np.random.default_rng(0)
+k, ell = kernels.RBF(0.7), kernels.Matern52(0.9)
+for n in range(20, 25):
+    x, y, y_prior = rng.standard_normal((n, 2)), rng.standard_normal((n, 1)), rng.standard_normal((40 - n, 1))
+    ConditionalMeanOperator(k, ell).fit(x, y).weights(y_prior)
+    DeconditionalMeanOperator(k, ell).fit(x, y, y_prior).embedding(x[0]).herd(3)
+    KernelBayesRule(k, ell, "a", "II").fit(x, y, y_prior).weights(x[:5])
+    KernelBayesRule(k, ell, "importance").fit(x, y, y_prior).weights(x[:5])
+    posterior = condition(FunctionPrior(k), TaskTransformed(x, y, y_prior, ell), rng.standard_normal(40 - n))
+    posterior.mean(x[:7]), posterior.std(x[:7])
+print("jax" in sys.modules)
+
+names = {name: getattr(decond, name) for name in decond.__all__}
+print(set(decond.__all__) <= set(listed), "__version__" in listed, decond.__all__ == sorted(decond.__all__))
+print(decond.TaskTransformedGP is decond.estimators.TaskTransformedGP is names["TaskTransformedGP"])
+print(all(getattr(decond, name) is value for name, value in names.items()))
+from decond import *
+print(TaskTransformedGP.__name__, load.__module__.partition(".")[0])
+print(hasattr(decond, "TaskTransformedGPs"))
+"""
+    assert python(code).splitlines() == [
+        "[]",
+        "['typer']",
+        "False",
+        "True True True",
+        "True",
+        "True",
+        "TaskTransformedGP decond",
+        "False",
+    ]
+
+
+def test_import_and_use_leave_the_64_bit_flag_alone():
+    code = """
+import jax
+for flag in (False, True):
+    jax.config.update("jax_enable_x64", flag)
+    import decond
+    from decond.gp import Direct, FunctionPrior, log_evidence_and_gradient
+    prior = FunctionPrior(decond.kernels.RBF())
+    value, gradient = log_evidence_and_gradient(prior, Direct([0.0, 0.5]), [1.0, 2.0])
+    assert jax.config.jax_enable_x64 is flag
+    assert jax.numpy.ones(1).dtype == ("float64" if flag else "float32")
+    print(repr(value), repr(float(gradient["prior.kernel.lengthscale"])))
+"""
+
+    def exact(lengthscale):
+        S = np.array([[1.01, 0.0], [0.0, 1.01]]) + np.exp(-0.125 / lengthscale**2) * (1 - np.eye(2))
+        z = np.array([1.0, 2.0])
+        return -0.5 * (z @ np.linalg.solve(S, z) + np.linalg.slogdet(S)[1]) - np.log(2 * np.pi)
+
+    lines = python(code).splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        value, slope = map(float, line.split())
+        assert value == pytest.approx(exact(1.0), rel=1e-14)
+        assert slope == pytest.approx((exact(1.0 + 1e-5) - exact(1.0 - 1e-5)) / 2e-5, rel=1e-8)  # float32 has 1e-7
+
+
+def test_the_package_runs_as_a_command():
+    result = run(sys.executable, "-W", "error", "-m", "decond", "dmeo")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert all(name in result.stderr for name in ("'dmeo'", "demo"))
+
+
+def test_commands_of_the_readme_are_those_of_ci():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in ("make demo", "make test"):
+        assert command in readme
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+BOTH_MODES = """
+```python
+distance = np.abs(samples - [[0.52, 2.62]])
+assert np.mean(distance.min(axis=1) < 0.5) > 0.95
+assert np.all((distance < 0.5).mean(axis=0) > 0.2), "both modes"
+```
+"""
+
+
+@pytest.mark.slow
+def test_readme_examples_run(tmp_path):
+    page, folder = tmp_path / "README.md", tmp_path / "run"
+    page.write_text((ROOT / "README.md").read_text(encoding="utf-8") + BOTH_MODES, encoding="utf-8")
+    folder.mkdir()
+    printed = run_page(page, folder, timeout=600)
+    check_outputs(page, printed)
+    assert (folder / "posterior.png").exists()
+    mean, deviation = (float(number) for number in re.findall(r"\[([-\d.e]+)\s*\]", "".join(printed.values())))
+    assert abs(mean - 0.25) < 3 * deviation < 0.3
