@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond import ConditionalMeanOperator
+from decond.conditional import SmootherGrid
 from decond.gp import learn_conditional
 from decond.kernels import RBF, median_heuristic
 
@@ -65,10 +66,12 @@ PROBLEMS = {
 def operators(x: np.ndarray, y: np.ndarray) -> dict[str, ConditionalMeanOperator]:
     """Return the operator that each way to its hyperparameters gives."""
     kernel_x, kernel_y = RBF(median_heuristic(x)), RBF(median_heuristic(y))
+    candidates = [RBF(factor * median_heuristic(y)) for factor in 2.0 ** np.arange(-5.0, 4.0)]
+    best = SmootherGrid(candidates, y[:, None], 10.0 ** np.linspace(-4.0, 2.0, 13)).choose(kernel_x(x, x))
     return {
         "median": ConditionalMeanOperator(kernel_x, kernel_y, 1e-3).fit(x, y),
-        "evidence": learn_conditional(kernel_x, kernel_y, x, y, objective="evidence").operator,
-        "leave-one-out": learn_conditional(kernel_x, kernel_y, x, y, objective="leave-one-out").operator,
+        "evidence": learn_conditional(kernel_x, kernel_y, x, y).operator,
+        "leave-one-out": ConditionalMeanOperator(kernel_x, best.kernel, best.ridge / len(x)).fit(x, y),
     }
 
 

@@ -35,12 +35,13 @@ TABLE_F = THEOREMS + "appendix_f_kernel_bayes_rules.py"
 OPERATORS = THEOREMS + "appendix_f_operators.py"
 APPLICATIONS = THEOREMS + "section_8_applications.py"
 SIMULATORS = THEOREMS + "section_8_lfi.py"
-LATENT = "tests/unit/test_latent_input.py"
-SAMPLER = "tests/unit/test_latent_input_sampler.py"
-LAPLACE = "tests/unit/test_laplace.py"
-AVERAGES = "tests/unit/test_model_average.py"
-SAMPLED = "tests/unit/test_sampled_groups.py"
-DENSITY = "tests/unit/test_input_density.py"
+MIXTURES = "tests/gp/test_posteriors.py"
+LATENT = "tests/gp/test_latent_input.py"
+SAMPLER = "tests/gp/test_latent_sampler.py"
+LAPLACE = "tests/gp/test_laplace.py"
+AVERAGES = "tests/gp/test_model_average.py"
+SAMPLED = "tests/conditional/test_sampled_groups.py"
+DENSITY = "tests/conditional/test_input_density.py"
 
 
 def _of(file: str, tests: str, *edits: tuple[str, str] | tuple[str, str, str]) -> list[Mutant]:
@@ -184,7 +185,7 @@ EMBEDDINGS = [
         ("root = np.sqrt(self.ratio_)", "root = self.ratio_"),
     ),
     *_of(
-        "smoother.py",
+        "conditional/smoother.py",
         CONDITIONAL,
         ("add_to_diagonal(matrix, ridge)", "add_to_diagonal(matrix, ridge**2)"),
         ("ridge / kernel.variance", "ridge", TASKS),
@@ -204,16 +205,15 @@ OBSERVATIONS = [
         POSTERIORS,
         ("noise = self.noise**2 if self.repeats", "noise = self.noise if self.repeats"),
         ("noise = self.noise**2 if self.repeats is None else", "noise = self.noise**2 if True else"),
-        ("own = self.noise**2 if self.repeats is None else", "own = self.noise**2 if True else"),
-        ("own = trace if self.repeats is None else", "own = trace if True else"),
-        ('return {"noise": 2.0 * self.noise * _trace', 'return {"noise": self.noise * _trace'),
-        ("noise = self.scale * self.noise_covariance", "noise = 1.0 * self.noise_covariance"),
-        ("add_to_diagonal(noise, own)", "pass"),
-        ('"scale": float(scale_bar)', '"scale": 0.5 * float(scale_bar)'),
+        ("            self.noise**2 if self.repeats is None else", "            self.noise**2 if True else"),
+        ("return _trace(noise_bar) if repeats is None else", "return _trace(noise_bar) if True else"),
+        ('return {"noise": 2.0 * self.noise * _mean_trace', 'return {"noise": self.noise * _mean_trace'),
+        ("self.scale * self.noise_covariance,", "1.0 * self.noise_covariance,"),
+        ('"scale": float(np.sum(', '"scale": 0.5 * float(np.sum('),
         ("np.bincount(index, self.weights)[index]", "np.bincount(index)[index]"),
-        ("np.bincount(index, shares**2)", "np.bincount(index, shares)"),
-        ("(diagonal @ spread)", "diagonal.sum()"),
-        ("(averaging, 1.0 / spread,", "(averaging, np.bincount(index),"),
+        ("np.bincount(index, weights**2)", "np.bincount(index, weights)"),
+        ("(np.diagonal(noise_bar) @ self._averaging()[1])", "np.trace(noise_bar)"),
+        ("(averaging, 1.0 / squares,", "(averaging, squares,"),
         (
             "1.0 - np.unique(self.groups, return_counts=True)[1] / self",
             "np.unique(self.groups, return_counts=True)[1] / self",
@@ -224,16 +224,16 @@ OBSERVATIONS = [
         ('gradient["noise"] += 2.0 * self.noise * ridge_bar', 'gradient["noise"] += 0.0', TASKS),
         ('["mediator_noise"] = 2.0 *', '["mediator_noise"] = 1.0 *'),
         ("within.a + within.b + across.a", "within.a + across.a", APPLICATIONS),
+        ("gram_bar -= middle_bar", "gram_bar += middle_bar", TASKS),
     ),
     *_of(
-        "gp/linearization.py",
+        "gp/linear_gaussian.py",
         POSTERIORS,
         ("covariance -= transposed_times", "covariance += transposed_times", TASKS),
         ("np.where(several, counts - 1.0, 1.0)", "np.where(several, counts, 1.0)"),
         ("np.outer(~several, counts * own", "np.outer(~several, own"),
         ("within_bar, -within_bar", "within_bar, within_bar"),
         ("smoother.ridge * multiply(", "multiply(", TASKS),
-        ("gram_bar -= middle_bar", "gram_bar += middle_bar", TASKS),
         ("smoother.kernel.gram(y_task, y_task)", "np.zeros((len(y_task), len(y_task)))", TASKS),
     ),
     *_of(
@@ -271,7 +271,7 @@ OBSERVATIONS = [
 
 LEARNING = [
     *_of(
-        "gp/laplace.py",
+        "gp/model_average.py",
         LAPLACE,
         ("0.5 * float(np.sum(np.log(2.0 * np.pi / self.curvatures)))", "0.0"),
         ("self.objective - self.log_mass - 0.5 *", "-0.5 *"),
@@ -294,7 +294,7 @@ LEARNING = [
         ("cumulative = np.cumsum(weights[order])", "cumulative = np.cumsum(np.ones(len(order)))"),
     ),
     *_of(
-        "gp/latent_inputs.py",
+        "gp/latent_sampler.py",
         SAMPLER,
         ("value + self._objective.log_hyperprior(vector)", "value"),
         ("- self._rng.exponential()", "- 0.1"),
@@ -304,7 +304,7 @@ LEARNING = [
         ("share / len(run.values)) for", "share) for"),
     ),
     *_of(
-        "estimators/sampled_groups.py",
+        "conditional/sampled_groups.py",
         SAMPLED,
         ("/ np.sqrt(freedom[freedom > 0.0])[:, None]", ""),
         ("np.sqrt(1.0 + uncertainty / within)", "np.sqrt(1.0 + 0.0 * uncertainty / within)"),
@@ -315,7 +315,7 @@ LEARNING = [
         ("overall + reliability * (means - overall)", "means"),
     ),
     *_of(
-        "estimators/input_density.py",
+        "conditional/residual_density.py",
         DENSITY,
         ("center + stretch * (mean - center)", "mean"),
         ("logs = task - proposal[:, None]", "logs = task + 0.0 * proposal[:, None]"),
@@ -331,7 +331,7 @@ REGRESSION = [
         ("inner -= linear.shared", "inner += linear.shared"),
         ("linear.bridge(linear.bridge(gram).T)", "linear.bridge(gram)"),
         ("linear.add_noise(evidence)", "pass", TABLE_C),
-        ("linear.sampling.variances(np.diagonal(gram), averaged)", "averaged", POSTERIORS),
+        ("linear.sampling._variances(np.diagonal(gram), averaged)", "averaged", POSTERIORS),
     ),
     *_of(
         "gp/linear_gaussian.py",
@@ -347,7 +347,7 @@ REGRESSION = [
         ("residual = z - np.outer(sums, mean)", "residual = z - mean"),
     ),
     *_of(
-        "gp/posterior.py",
+        "gp/posteriors.py",
         POSTERIORS,
         ("alpha / diagonal[:, None]", "alpha"),
         ("np.outer(ones, self._mean)", "self._mean"),
@@ -355,7 +355,7 @@ REGRESSION = [
         ("vectors * np.sqrt(np.maximum(values, 0.0))", "vectors * np.maximum(values, 0.0)"),
         ("covariance.diagonal(x) - (explained", "covariance.diagonal(x) + (explained"),
         ("covariance.gram(x, x) - multiply", "covariance.gram(x, x) + multiply", TABLE_C),
-        ("add_to_diagonal(precision, 1.0 / prior.variance)", "add_to_diagonal(precision, prior.variance)", TABLE_C),
+        ("add_to_diagonal(precision, 1.0 / self._variance)", "add_to_diagonal(precision, self._variance)", TABLE_C),
         ("linear.rows) / np.sqrt(linear.noise)", "linear.rows) / linear.noise"),
         ("(self._weights**2).sum() / variance", "(self._weights**2).sum()", TABLE_C),
         ("len(self._weights) * np.log(variance)", "np.log(variance)", TABLE_C),
@@ -364,15 +364,15 @@ REGRESSION = [
         ("np.sqrt(noise), outside / noise", "np.sqrt(noise), outside"),
         ("factor.inverse_diagonal() - (unwhitened", "factor.inverse_diagonal() + (unwhitened"),
     ),
-    *_of("gp/models.py", LOSSES, ("weights = prior.variance * (", "weights = (", CUBE)),
+    *_of("gp/conditioning.py", LOSSES, ("weights = prior.variance * (", "weights = (", CUBE)),
     *_of(
-        "gp/mixture.py",
-        POSTERIORS,
-        ("weight * (within + (mean - center) ** 2)", "weight * within"),
+        "gp/posteriors.py",
+        MIXTURES,
+        ("part + (mean - center) ** 2 for", "part for"),
         ("weight * (within + step[:, None] * step[None, :])", "weight * within"),
     ),
     *_of(
-        "gp/baselines.py",
+        "gp/conditioning.py",
         APPLICATIONS,
         ("z_task).mean(y_pairs)", "z_task).mean(x_pairs)"),
     ),

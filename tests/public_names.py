@@ -8,9 +8,10 @@ import pkgutil
 import decond
 
 EXTENSION_POINTS = (  # inside packages, named in ARCHITECTURE.md as the places where something new is added
-    "decond.gp.baselines",
-    "decond.gp.linearization",
-    "decond.gp.posterior",
+    "decond.estimators.model_comparison",
+    "decond.gp.conditioning",
+    "decond.gp.linear_gaussian",
+    "decond.gp.posteriors",
     "decond.streaming.sources",
 )
 

@@ -336,6 +336,9 @@ def write_table(frame: "pd.DataFrame", path: str | PathLike[str]) -> None:
     """
     suffix = _suffix(Path(path))
     if suffix in _PARQUET:
+        from decond.streaming.parquet import import_pyarrow
+
+        import_pyarrow()  # raises if it is not there
         frame.to_parquet(path, index=False)
     else:
         frame.to_csv(path, sep=_SEPARATORS[suffix], index=False)
@@ -402,11 +405,11 @@ def _read_text(path: Path, suffix: str, text_format: TextFormat) -> "pd.DataFram
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
-    import pyarrow
-    from pyarrow import parquet
+    from decond.streaming.parquet import import_pyarrow
 
+    pyarrow = import_pyarrow()
     try:
-        table = parquet.ParquetFile(path).read()
+        table = pyarrow.parquet.ParquetFile(path).read()
     except (pyarrow.ArrowException, OSError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None
     _check_names(table.column_names, path.name)

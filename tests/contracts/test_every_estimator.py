@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from decond import estimators, kernels
-from decond.estimators.base import PosteriorRegressor
+from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import BoundWarning
 from decond.io import load, save
 from decond.parameters import Parametrized, same

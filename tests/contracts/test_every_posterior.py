@@ -1,5 +1,7 @@
 """What every posterior must satisfy: the forms agree, and all views belong to one Gaussian."""
 
+import copy
+
 import numpy as np
 import oracle_kernels
 import oracles
@@ -11,7 +13,6 @@ from decond.gp import (
     Direct,
     FunctionPrior,
     LatentInput,
-    MixturePosterior,
     TaskTransformed,
     Transformed,
     WeightPrior,
@@ -19,7 +20,7 @@ from decond.gp import (
     log_evidence,
     log_evidence_and_gradient,
 )
-from decond.gp import posterior as posterior_module
+from decond.gp.posteriors import ChunkSettings
 from decond.parameters import leaves, with_leaves
 
 RNG = np.random.default_rng(5)
@@ -225,17 +226,16 @@ def test_views_equal_the_textbook_gaussian(prior, observation):
 
 
 @pytest.mark.parametrize("columns", [None, 2])
-def test_rows_in_blocks_are_the_same_rows_and_moments_are_mean_and_variance(prior, observation, columns, monkeypatch):
+def test_rows_in_chunks_are_the_same_rows_and_moments_are_mean_and_variance(prior, observation, columns):
     z = targets(observation, columns)
     for form in forms_of(prior, observation):
         posterior = condition(prior, observation, z, form=form)
         mean, variance = posterior.mean(X_NEW), posterior.variance(X_NEW)
         assert mean.shape == ((6,) if columns is None else (6, 2))
-        with monkeypatch.context() as patch:
-            patch.setattr(posterior_module, "BLOCK_ENTRIES", 0)
-            patch.setattr(posterior_module, "LEAST_ROWS", 4)
-            for one, other in zip(posterior.moments(X_NEW), (mean, variance), strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+        in_chunks = copy.copy(posterior)
+        in_chunks.chunks = ChunkSettings(entries=0, least_rows=4)
+        for one, other in zip(in_chunks.moments(X_NEW), (mean, variance), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
         for one, other in zip(posterior.moments(X_NEW), (mean, variance), strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -345,22 +345,3 @@ def test_prediction_does_not_change_the_posterior(prior, observation):
 
 
 # ---- mixtures --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("centers", [None, [1.0, 0.0]])
-def test_mixture_has_the_moments_of_its_parts_and_their_spread(centers):
-    z, weights = targets(OBSERVATIONS["direct"]), np.array([0.3, 0.7])
-    parts = [condition(prior, OBSERVATIONS["direct"], z) for prior in PRIORS.values()]
-    mixed = MixturePosterior(parts, weights, centers)
-    means, covariances = [part.mean(X_NEW) for part in parts], [part.covariance(X_NEW) for part in parts]
-    center = (weights if centers is None else np.array(centers)) @ means
-    expected = oracles.mixture(means, covariances, weights, center)
-    np.testing.assert_allclose(mixed.mean(X_NEW), center, rtol=1e-12)
-    np.testing.assert_allclose(mixed.covariance(X_NEW), expected, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(mixed.variance(X_NEW), np.diag(expected), rtol=1e-10)
-    left = [part.leave_one_out() for part in parts]
-    means, spreads = [mean for mean, _ in left], [np.diag(variance) for _, variance in left]
-    center = weights @ means
-    np.testing.assert_allclose(mixed.leave_one_out()[0], center, rtol=1e-12)
-    variances = np.diag(oracles.mixture(means, spreads, weights, center))
-    np.testing.assert_allclose(mixed.leave_one_out()[1], variances, rtol=1e-10)

@@ -476,7 +476,7 @@ def instrumental_variables():
 def dual_embedding():
     from decond import DualEmbedding
 
-    model = DualEmbedding(n_features=10, regularization=1e-2, batch_size=10, max_epochs=3).fit(*tables())
+    model = DualEmbedding(n_features=10, regularization=1e-2).fit(*tables())
     return {"mean": model.predict(QUERY)}
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from decond import AggregateGP, DirectGP, EcologicalGP, SparseGP, TaskTransformedGP, lfi
 from decond.cli import app
-from decond.estimators.fit_check import FitCheck
+from decond.estimators.posterior_regressor import FitCheck
 from decond.gp import BoundWarning
 from decond.io import load, save
 from decond.reports import fit_report, inference_report

@@ -8,7 +8,7 @@ import pytest
 from expected import refused, warned
 from scipy import stats
 
-from decond.conditional.ridge import KernelFits
+from decond.conditional import KernelFits
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi import SMCABC, Method, Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.exceptions import (

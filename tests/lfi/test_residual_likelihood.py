@@ -7,9 +7,13 @@ import pytest
 from expected import refused, warned
 from scipy import stats
 
-from decond.conditional.density import ResidualDensity
-from decond.conditional.mean import MeanRegression, SparseLinear
-from decond.conditional.ridge import LINEAR, KernelFits
+from decond.conditional.residual_density import (
+    KernelFits,
+    ResidualDensity,
+    ResidualSettings,
+    _MeanRegression,
+    _SparseLinear,
+)
 from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
     DiscreteSummaryWarning,
@@ -34,11 +38,11 @@ from decond.lfi.validity import EventProbability
 def refitted_without(fit, phi, x, weights, row):
     """Solve the weighted ridge problem of a fit anew without one row, in plain NumPy, and predict that row."""
     kept = np.arange(len(phi)) != row
-    points = (phi - fit.origin) / fit.spread
+    points = (phi - fit.inputs.origin) / fit.inputs.spread
 
     def gram(a, b):
         squared = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
-        return np.exp(-0.5 * squared / fit.lengthscale[0] ** 2) + LINEAR * (1.0 + a @ b.T)
+        return np.exp(-0.5 * squared / fit.lengthscale[0] ** 2) + ResidualSettings.linear_variance * (1.0 + a @ b.T)
 
     noise = np.diag(fit.ridge[0] * weights.max() / weights[kept])
     coefficients = np.linalg.solve(gram(points[kept], points[kept]) + noise, x[kept] - fit.center)
@@ -61,12 +65,12 @@ def test_predictions_solve_the_weighted_ridge_problem():
     x = np.column_stack([np.sin(3 * phi[:, 0]), phi[:, 0]]) + 0.1 * rng.standard_normal((25, 2))
     fit = KernelFits(phi, weights).fit(x)
     assert len(set(fit.lengthscale)) == 2  # the outputs share no Gram matrix
-    points, query = (phi - fit.origin) / fit.spread, np.array([[0.3], [-1.0]])
-    rows = (query - fit.origin) / fit.spread
+    points, query = (phi - fit.inputs.origin) / fit.inputs.spread, np.array([[0.3], [-1.0]])
+    rows = (query - fit.inputs.origin) / fit.inputs.spread
     for column in range(2):
         scale = -0.5 / fit.lengthscale[column] ** 2
-        gram = np.exp(scale * (points - points.T) ** 2) + LINEAR * (1 + points @ points.T)
-        cross = np.exp(scale * (rows - points.T) ** 2) + LINEAR * (1 + rows @ points.T)
+        gram = np.exp(scale * (points - points.T) ** 2) + ResidualSettings.linear_variance * (1 + points @ points.T)
+        cross = np.exp(scale * (rows - points.T) ** 2) + ResidualSettings.linear_variance * (1 + rows @ points.T)
         noise = np.diag(fit.ridge[column] * weights.max() / weights)
         expected = cross @ np.linalg.solve(gram + noise, x[:, column] - fit.center[column]) + fit.center[column]
         assert fit.predict(query)[:, column] == pytest.approx(expected, rel=1e-6, abs=1e-8)
@@ -76,7 +80,7 @@ def test_sparse_linear_residuals_equal_refits():
     rng = np.random.default_rng(2)
     phi, weights = rng.standard_normal((40, 3)), rng.uniform(0.2, 1.0, 40)
     x = 1.0 + 2.0 * phi[:, [1]] + 0.1 * rng.standard_normal((40, 1))
-    fit = SparseLinear(phi, x, weights)
+    fit = _SparseLinear(phi, x, weights)
     assert np.flatnonzero(fit.slopes[:, 0]).tolist() == [1]
     design = np.column_stack([np.ones(40), phi[:, 1]])
     kept = np.arange(40) != 5
@@ -89,7 +93,7 @@ def test_curvature_needs_the_kernel_and_a_line_does_not():
     rng = np.random.default_rng(3)
     phi, weights = rng.uniform(-2, 2, (200, 1)), np.ones(200)
     x = np.column_stack([phi[:, 0] ** 2, phi[:, 0]]) + 0.1 * rng.standard_normal((200, 2))
-    assert MeanRegression(phi, x, weights, KernelFits(phi, weights)).smooth.tolist() == [True, False]
+    assert _MeanRegression(phi, x, weights, KernelFits(phi, weights)).smooth.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("width", [0.1, 0.4, 1.0])

@@ -5,7 +5,7 @@ import oracles
 import pytest
 
 from decond import features, kernels
-from decond.streaming import FeatureModel, Sums, Table, Tables
+from decond.streaming import FeatureModel, Table, Tables
 
 SIGMA, BETA, GAMMA = 0.4, 1.5, 0.7
 
@@ -32,11 +32,7 @@ def model_of(maps, mediator):
 
 
 def sums_of(model, sample, z):
-    task = model.task_sums(Table(sample.y_tilde, z))
-    columns = len(task.origin)
-    return Sums(
-        model.pair_sums(Table(sample.x, sample.y)).statistics, task.about(np.zeros(columns), np.ones(columns))
-    )
+    return model.statistics(Tables(Table(sample.x, sample.y), Table(sample.y_tilde, z)))
 
 
 def linear_model(maps, mediator, sample):

@@ -13,7 +13,7 @@ from decond.gp import (
     log_evidence,
     log_evidence_and_gradient,
 )
-from decond.gp.baselines import cascade, impute
+from decond.gp.conditioning import cascade, impute
 
 LAMBDA, DELTA = 0.02, 0.03
 LEARNED = (1.03741465, 0.35222978, 0.40144024)

@@ -13,7 +13,7 @@ from decond.cli.output_files import check_folder
 from decond.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from decond.comparison import Comparison
+    from decond.comparison_table import Comparison
 
 __all__ = ["compare"]
 
@@ -71,7 +71,7 @@ def _compare_on_simulator(problem: str, methods: str | list[str], simulations: i
 
 
 def _compare_on_tables(problem: str, methods: str | list[str], seeds: int) -> "Comparison":
-    from decond import gp
+    from decond.estimators import compare
 
     if problem == "wind":
         from decond.cli.demo import wind_turbine
@@ -85,8 +85,7 @@ def _compare_on_tables(problem: str, methods: str | list[str], seeds: int) -> "C
 
         p, grid = latent_function(), np.linspace(-6.0, 6.0, 241)[:, None]
         data, truth = (p.x, p.y, p.y_task, p.z_task), (grid, p.f(grid)[:, 0])
-    found: Comparison = gp.compare(*data, methods, truth, seeds=seeds)
-    return found
+    return compare(*data, methods, truth, seeds=seeds)
 
 
 def _print_comparison(problem: str, found: "Comparison") -> None:

@@ -217,6 +217,7 @@ def _write(job: FitJob, request: FitRequest, model: Path, picture: Path) -> None
     from decond.io import save
     from decond.plotting import FunctionDisplay
 
+    assert job.x is not None
     save(job.estimator, model.resolve())  # which may be a link
     FunctionDisplay.from_estimator(job.estimator, job.x, job.z, target_name=request.z).save(picture, dpi=120)
 

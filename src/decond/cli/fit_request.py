@@ -110,11 +110,11 @@ class FitJob:
             return self
         import pandas as pd
 
-        from decond.streaming import survey
+        from decond.streaming import summarize
         from decond.streaming.cluster import as_cluster_source
 
         table, drawn = self.data["X"], 5000  # rows are enough for a picture
-        sample = survey(table if client is None else as_cluster_source(table, client=client), 0, drawn).sample
+        sample = summarize(table if client is None else as_cluster_source(table, client=client), 0, drawn).sample
         note = f"Ranges, data and checks are from {len(sample.x):,} of the {len(table):,} rows."
         notes = [*self.notes, *([note] if len(sample.x) < len(table) else [])]
         return replace(self, x=pd.DataFrame(sample.x, columns=table.names), z=sample.z[:, 0], notes=notes)

@@ -1,7 +1,23 @@
-"""p(x given y) learned from pairs: a kernel smoother, and the density of shifted residuals."""
+"""p(x given y) learned from pairs: a kernel smoother, the density of shifted residuals, rows of a group."""
 
-from decond.conditional.ridge import KernelFits
-from decond.conditional.shifted import ShiftedResiduals
-from decond.conditional.smoother import Smoother
+from decond.conditional.residual_density import (
+    InputDensity,
+    KernelFits,
+    ResidualDensity,
+    ResidualSettings,
+    ShiftedResiduals,
+)
+from decond.conditional.sampled_groups import unlisted_rows
+from decond.conditional.smoother import MediatorSmoother, Smoother, SmootherGrid
 
-__all__ = ["KernelFits", "ShiftedResiduals", "Smoother"]
+__all__ = [
+    "InputDensity",
+    "KernelFits",
+    "MediatorSmoother",
+    "ResidualDensity",
+    "ResidualSettings",
+    "ShiftedResiduals",
+    "Smoother",
+    "SmootherGrid",
+    "unlisted_rows",
+]

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.base import clone
 
 from decond.checks import as_targets
+from decond.conditional import unlisted_rows
 from decond.errors import ArgumentError
-from decond.estimators.base import PosteriorRegressor, fitted_quietly
 from decond.estimators.defaults import KernelChoice
-from decond.estimators.sampled_groups import unlisted_rows
+from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.gp import Aggregated, Transformed
 
 __all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
@@ -105,7 +105,7 @@ class AggregateGP(PosteriorRegressor):
             rows, groups, individual_noise=self.individual_noise, weights=weights, group_sizes=group_sizes
         )
         targets = as_targets(seen.ordered(z_groups, "z_groups"), "z_groups", seen.size, seen.partner)
-        z = self._centered(targets, self.optimize)
+        z = self._centered(targets)
         if len(z) < 2:
             raise ArgumentError(
                 "groups", "there is only one group; at least 2 are needed to learn from. Some tens are a good start."
@@ -114,12 +114,12 @@ class AggregateGP(PosteriorRegressor):
             errors = self._known_errors(seen.ordered(z_std, "z_std"), z, seen.partner)
             seen = seen.replace(target_variance=(errors / self._unit()) ** 2)
         self._data = (x, groups, z_groups, weights, z_std, group_sizes)
-        seen = seen.replace(noise=self._start_noise(z, self.optimize))
-        choice = self._chosen_kernel(self.kernel, rows, z, self.optimize)
+        seen = seen.replace(noise=self._start_noise(z))
+        choice = self._chosen_kernel(self.kernel, rows, z)
         if self.optimize and self.uncertainty == "honest" and weights is None:
             learn_groups(self, seen, z, choice, progress)
         else:
-            self._learn_or_use(seen, z, choice, self.optimize, progress)
+            self._learn_or_use(seen, z, choice, progress)
         self._warn_of_resolution()
         return self
 

@@ -8,15 +8,14 @@ import abc
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_targets
+from decond.conditional import MediatorSmoother
+from decond.conditional.mediator import label_columns, linked_mediators, shared_groups
 from decond.errors import ArgumentTypeError
-from decond.estimators.base import IndirectRegressor
-from decond.estimators.defaults import label_columns
 from decond.estimators.direct import DirectGP
-from decond.estimators.groups import shared_groups
-from decond.estimators.linked import linked_mediators
-from decond.estimators.mediation import Mediation
+from decond.estimators.regressor import IndirectRegressor
 
 __all__ = ["CascadeGP", "EcologicalGP", "ImputeGP"]
 
@@ -29,8 +28,24 @@ class _Baseline(IndirectRegressor, abc.ABC):
         self.n_restarts = n_restarts
         self.seed = seed
 
-    def fit(self, x: Any, y: Any, y_task: Any, z_task: Any) -> Self:
-        """Learn from pairs (x, y) and task rows (y_task, z_task)."""
+    def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:
+        """Learn from pairs and task rows.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            Inputs of the pairs, numbers.
+        y : array_like of shape (n, e)
+            Their mediator: numbers or labels.
+        y_task : array_like of shape (m, e)
+            Mediator of the task rows.
+        z_task : array_like of shape (m,) or (m, t)
+            Targets.
+
+        Returns
+        -------
+        self
+        """
         rows = self._remember_columns(x, "x")
         y, y_task = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(y_task), "y_task")
@@ -44,7 +59,7 @@ class _Baseline(IndirectRegressor, abc.ABC):
             self._fit_numbers(rows, y, y_task, z)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the estimate of z at the rows of X."""
         return self._answer(self._known_columns(X))
 
@@ -145,5 +160,5 @@ class EcologicalGP(_Baseline):
         self.outcome_ = self._regressor().fit(centers, means)
 
     def _fit_numbers(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray) -> None:
-        _, expected = Mediation(y, y_task, self.seed).expectation(x)
+        _, expected = MediatorSmoother(x, y, y_task, self.seed).means()
         self.outcome_ = self._regressor().fit(expected, z)

@@ -5,11 +5,13 @@ and variances from that of the targets, which comes to the same.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from decond.conditional.mediator import label_columns, numeric_columns, spread, varying_columns
 from decond.gp import LogNormal
 from decond.kernels import RBF, Categorical, Linear, Matern32
 from decond.kernels.base import Kernel
@@ -17,33 +19,40 @@ from decond.parameters import leaves
 
 __all__ = [
     "KernelChoice",
+    "SearchRanges",
+    "deviation_of",
     "given_kernel",
     "in_data_units",
-    "label_columns",
-    "moves",
+    "noise_range",
+    "noise_start",
     "plain_kernel",
     "smooth_kernel",
-    "spread",
     "with_trend",
 ]
 
-SMOOTHNESS = 2.0
-"""Lengthscales are expected around this many standard deviations of their column."""
 
-TREND = 0.3
-"""The variance of the linear trend is expected around this share of that of the targets."""
+@dataclass(frozen=True)
+class SearchRanges:
+    """Where hyperparameters are expected and searched, relative to the data; tuned on the problems of the benchmarks.
 
-AMPLITUDE_SPREAD = 1.0
-"""The variance of f is expected within a factor of e of that of the targets: where they say nothing about f, the
-evidence would rather make it constant, with error bars of nothing."""
+    Ranges are relative to the spread of a column, the variance and the deviation of the targets.
+    """
 
-LENGTHSCALES = (0.05, 100.0)
-VARIANCES = (1e-3, 1e3)
-NOISES = (1e-3, 3.0)
-"""Ranges that are searched, relative to the spread of a column, the variance and the deviation of the targets."""
-
-NOISE_START = 0.3
-"""Where the search for the noise starts, relative to the deviation of the targets."""
+    smoothness: float = 2.0
+    """Lengthscales are expected around this many standard deviations of their column."""
+    trend: float = 0.3
+    """The variance of the linear trend is expected around this fraction of that of the targets."""
+    amplitude_spread: float = 1.0
+    """The variance of f is expected within a factor of e of that of the targets: where they say nothing about f, the
+    evidence would rather make it constant, with error bars of nothing."""
+    lengthscales: tuple[float, float] = (0.05, 100.0)
+    """From a twentieth of the spread of a column to a function that is linear in it."""
+    variances: tuple[float, float] = (1e-3, 1e3)
+    """From next to nothing to far more than the targets show."""
+    noises: tuple[float, float] = (1e-3, 3.0)
+    """From next to nothing to more than all of the targets."""
+    noise_start: float = 0.3
+    """Where the search for the noise starts, relative to the deviation of the targets."""
 
 
 class KernelChoice(NamedTuple):
@@ -70,43 +79,26 @@ class KernelChoice(NamedTuple):
         )
 
 
-def label_columns(rows: np.ndarray) -> list[int]:
-    """Return which columns hold labels: text, whole numbers beyond float64, or anything that is not a number."""
-    if rows.dtype.kind == "f":
-        return []
-    return [j for j, column in enumerate(rows.T) if not all(map(_is_number, column))]
-
-
-def _is_number(item: Any) -> bool:
-    return isinstance(item, float | np.floating) or (isinstance(item, int | np.integer) and abs(int(item)) <= 2**53)
-
-
-def numeric_columns(rows: np.ndarray) -> list[int]:
-    """Return the columns that hold numbers."""
-    labels = label_columns(rows)
-    return [j for j in range(rows.shape[1]) if j not in labels]
-
-
-def spread(rows: np.ndarray, columns: list[int] | None = None) -> np.ndarray:
-    """Return the standard deviation of each column; a column that never changes gets one."""
-    values = (rows if columns is None else rows[:, columns]).astype(np.float64)
-    return np.where(moves(values), values.std(axis=0), 1.0)
-
-
-def moves(values: np.ndarray) -> np.ndarray:
-    """Tell which columns of numbers change by more than rounding."""
-    return values.std(axis=0) > 1e-12 * np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
-
-
 def smooth_kernel(x: np.ndarray, variance: float, trend: bool) -> KernelChoice:
     """Return the default covariance of f: smooth variation, plus an effect of labels, plus (if `trend`) a linear one.
 
     The smooth part is Matern-3/2 with a lengthscale for each column, log-normal around twice the column's spread.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
+    trend : bool
+        Whether to add a linear one.
     """
     numeric, labels = numeric_columns(x), label_columns(x)
     parts: list[Kernel] = []
     if numeric:
-        parts += [variance * _on(Matern32(SMOOTHNESS * spread(x, numeric)), numeric if labels else None)]
+        parts += [
+            variance * _on(Matern32(SearchRanges.smoothness * spread(x[:, numeric])), numeric if labels else None)
+        ]
     if labels:
         parts += [variance * Categorical().on(labels)]
     kernel = parts[0] if len(parts) == 1 else parts[0] + parts[1]
@@ -119,13 +111,24 @@ def in_data_units(kernel: Kernel, x: np.ndarray, variance: float) -> Kernel:
 
     Lengthscales follow the rule of `smooth_kernel`. The mean variance at the rows is that of the targets, through a
     variance in front if the kernel has none of its own; sums keep their proportions.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel as given.
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
     """
     numeric = numeric_columns(x)
     scales = np.ones(x.shape[1])
     if numeric:
-        own, moving = spread(x, numeric), moves(x[:, numeric].astype(np.float64))
+        own, moving = spread(x[:, numeric]), varying_columns(x[:, numeric])
         still = np.sqrt(np.mean(np.square(own[moving]))) if moving.any() else 1.0
-        scales[numeric] = SMOOTHNESS * np.where(moving, own, still)  # a constant column does not count in a mean
+        scales[numeric] = SearchRanges.smoothness * np.where(
+            moving, own, still
+        )  # a constant column does not count in a mean
     moved = kernel.with_lengthscales(scales)
     size = float(np.mean(moved.diag(x)))
     return moved.rescaled(variance / size if size > 0.0 else 1.0)
@@ -136,6 +139,17 @@ def given_kernel(given: Kernel, x: np.ndarray, variance: float, hyperpriors: boo
 
     With `hyperpriors`, lengthscales and variances have the log-normal priors and the ranges of `smooth_kernel`, which
     an integral over them needs to be finite. Ranges are widened to hold the values that were given.
+
+    Parameters
+    ----------
+    given : Kernel
+        The kernel as given.
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
+    hyperpriors : bool
+        Whether to set priors and ranges.
     """
     kernel = in_data_units(given, x, variance)
     if not hyperpriors:
@@ -147,30 +161,40 @@ def given_kernel(given: Kernel, x: np.ndarray, variance: float, hyperpriors: boo
         name = path.rpartition(".")[2]
         if name not in ("lengthscale", "variance") or not np.all(value):
             continue
-        low, high = LENGTHSCALES if name == "lengthscale" else VARIANCES
-        unit = np.asarray(value) / (SMOOTHNESS if name == "lengthscale" else 1.0)
+        low, high = SearchRanges.lengthscales if name == "lengthscale" else SearchRanges.variances
+        unit = np.asarray(value) / (SearchRanges.smoothness if name == "lengthscale" else 1.0)
         start = starts.get(path, value)
         bounds[path] = (np.minimum(low * unit, start), np.maximum(high * unit, start))
-        priors[path] = LogNormal(value, 1.0 if name == "lengthscale" else AMPLITUDE_SPREAD)
+        priors[path] = LogNormal(value, 1.0 if name == "lengthscale" else SearchRanges.amplitude_spread)
     return KernelChoice(kernel, None, bounds, priors, given=given)
 
 
 def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelChoice:
     """Return a choice of named parameters with a linear trend added, about each column's mean.
 
-    Its variance is log-normal around TREND of that of the targets. Labels have no trend, nor columns that never
-    change, of which no data tell the slope; and a kernel that was given, with nothing named, is left as it is.
+    Its variance is log-normal around `SearchRanges.trend` of that of the targets. Labels have no trend, nor columns
+    that never change, of which data do not show the slope. A given kernel with no named parameters is left as it is.
+
+    Parameters
+    ----------
+    choice : KernelChoice
+        The smooth part.
+    x : ndarray of shape (n, d)
+        Rows.
+    variance : float
+        That of the targets.
     """
-    columns = [j for j in numeric_columns(x) if moves(x[:, [j]].astype(np.float64)).all()]
+    columns = [j for j in numeric_columns(x) if varying_columns(x[:, [j]]).all()]
     if not columns or choice.free is None:
         return choice
-    line = Linear(spread(x, columns), x[:, columns].astype(np.float64).mean(axis=0))
+    line = Linear(spread(x[:, columns]), x[:, columns].astype(np.float64).mean(axis=0))
     inner, path = choice.under("parts.0."), "parts.1.variance"
+    size = SearchRanges.trend * variance
     first, *others = inner.free or ()  # variances stand before lengthscales
     return inner._replace(
-        kernel=choice.kernel + (TREND * variance) * _on(line, columns if len(columns) < x.shape[1] else None),
-        bounds={**inner.bounds, path: (VARIANCES[0] * variance, VARIANCES[1] * variance)},
-        hyperpriors={**inner.hyperpriors, path: LogNormal(TREND * variance, 1.5)},
+        kernel=choice.kernel + size * _on(line, columns if len(columns) < x.shape[1] else None),
+        bounds={**inner.bounds, path: _scaled(SearchRanges.variances, variance)},
+        hyperpriors={**inner.hyperpriors, path: LogNormal(size, 1.5)},
         free=(first, path, *others),
     )
 
@@ -178,16 +202,16 @@ def with_trend(choice: KernelChoice, x: np.ndarray, variance: float) -> KernelCh
 def _described(kernel: Kernel, parts: list[Kernel], variance: float, smooth: bool) -> KernelChoice:
     """Return paths, ranges and hyperpriors of one scaled part, or of the sum of two."""
     prefixes = [""] if len(parts) == 1 else ["parts.0.", "parts.1."]
-    within = (VARIANCES[0] * variance, VARIANCES[1] * variance)
+    within = _scaled(SearchRanges.variances, variance)
     bounds: dict[str, tuple[Any, Any]] = {prefix + "variance": within for prefix in prefixes}
-    hyperpriors = {prefixes[0] + "variance": LogNormal(variance, AMPLITUDE_SPREAD)}
+    hyperpriors = {prefixes[0] + "variance": LogNormal(variance, SearchRanges.amplitude_spread)}
     free = [prefix + "variance" for prefix in prefixes]
     if smooth:
         inner = parts[0].kernel  # type: ignore[attr-defined]
         path = prefixes[0] + ("kernel.kernel.lengthscale" if hasattr(inner, "columns") else "kernel.lengthscale")
-        scale = getattr(inner, "kernel", inner).lengthscale / SMOOTHNESS
-        bounds[path] = (LENGTHSCALES[0] * scale, LENGTHSCALES[1] * scale)
-        hyperpriors[path] = LogNormal(SMOOTHNESS * scale, 1.0)
+        scale = getattr(inner, "kernel", inner).lengthscale / SearchRanges.smoothness
+        bounds[path] = _scaled(SearchRanges.lengthscales, scale)
+        hyperpriors[path] = LogNormal(SearchRanges.smoothness * scale, 1.0)
         free.append(path)
     return KernelChoice(kernel, prefixes[0] + "variance", bounds, hyperpriors, tuple(free))
 
@@ -196,18 +220,47 @@ def plain_kernel(rows: np.ndarray, variance: float, learn_variance: bool = False
     """Return the paper's kernel in the units of the data: Gaussian, categorical for labels.
 
     The paper's variances are fixed; of a function that is seen directly or through known weights it can be learned.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Rows of x or y.
+    variance : float
+        That of the targets.
+    learn_variance : bool
+        Whether it is learned.
     """
     numeric, labels = numeric_columns(rows), label_columns(rows)
     if not numeric:
         return KernelChoice(variance * Categorical(), free=("variance",) if learn_variance else ())
-    scale = spread(rows, numeric)
+    scale = spread(rows[:, numeric])
     path = "kernel.parts.0.kernel.lengthscale" if labels else "kernel.lengthscale"
     gaussian = RBF(scale).on(numeric) * Categorical().on(labels) if labels else RBF(scale)
-    bounds: dict[str, tuple[Any, Any]] = {path: (LENGTHSCALES[0] * scale, LENGTHSCALES[1] * scale)}
+    bounds: dict[str, tuple[Any, Any]] = {path: _scaled(SearchRanges.lengthscales, scale)}
     if learn_variance:
-        bounds["variance"] = (VARIANCES[0] * variance, VARIANCES[1] * variance)
+        bounds["variance"] = _scaled(SearchRanges.variances, variance)
     return KernelChoice(variance * gaussian, bounds=bounds, free=tuple(bounds))
 
 
 def _on(kernel: Kernel, columns: list[int] | None) -> Kernel:
     return kernel if columns is None else kernel.on(columns)
+
+
+def noise_range(z: np.ndarray) -> tuple[float, float]:
+    """Return the range in which a noise is searched."""
+    return _scaled(SearchRanges.noises, deviation_of(z))
+
+
+def noise_start(z: np.ndarray) -> float:
+    """Return where the search for a noise starts."""
+    return SearchRanges.noise_start * deviation_of(z)
+
+
+def deviation_of(z: np.ndarray) -> float:
+    """Return the root mean square of centered targets; one if they are all equal."""
+    deviation = float(np.sqrt(np.mean(np.square(z))))
+    return deviation if deviation > 1e-12 * max(float(np.abs(z).max(initial=0.0)), 1e-300) else 1.0
+
+
+def _scaled(limits: tuple[float, float], unit: Any) -> tuple[Any, Any]:
+    return limits[0] * unit, limits[1] * unit

@@ -3,9 +3,10 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from decond.estimators.base import PosteriorRegressor
+from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import Direct
 
 __all__ = ["DirectGP"]
@@ -14,14 +15,20 @@ __all__ = ["DirectGP"]
 class DirectGP(PosteriorRegressor):
     """A Gaussian process of one table, z = f(x) + noise: what the indirect models are measured against.
 
-    Parameters:
-        kernel: the covariance of f in the units of the data; None chooses from the data. Where it is learned, the
-            search also starts from the scales of the data, and a kernel without a variance of its own is given one.
-            Where it is not, it is used exactly as given.
-        noise: σ, the standard deviation of the noise: one of the starts where it is learned, else the value. None
-            takes it from the targets.
-        mean, uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The covariance of f in the units of the data; None chooses from the data. Where it is learned, the search also
+        starts from the scales of the data, and a kernel without a variance of its own is given one. Where it is not,
+        it is used exactly as given.
+    noise : float, optional
+        σ, the standard deviation of the noise: one of the starts where it is learned, else the value. None takes it
+        from the targets.
+    mean, uncertainty, optimize, n_restarts, seed
+        As for `TaskTransformedGP`.
 
+    Examples
+    --------
     >>> x = np.linspace(0, 6, 60)[:, None]
     >>> z = np.sin(x[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
     >>> DirectGP().fit(x, z).predict([[0.0], [1.5]]).round(0) + 0.0
@@ -46,12 +53,26 @@ class DirectGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
-    def fit(self, X: Any, y: Any, progress: Any = None) -> Self:
-        """Learn from rows X and targets y: (n,), or (n, t)."""
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        z = self._centered(np.asarray(y, dtype=np.float64), self.optimize)
-        choice = self._chosen_kernel(self.kernel, X, z, self.optimize)
-        return self._learn_or_use(Direct(X, self._start_noise(z, self.optimize)), z, choice, self.optimize, progress)
+    def fit(self, X: ArrayLike, y: ArrayLike, progress: Any = None) -> Self:
+        """Learn from rows and targets.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Rows.
+        y : array_like of shape (n,) or (n, t)
+            Targets.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        self
+        """
+        rows, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        z = self._centered(np.asarray(targets, dtype=np.float64))
+        choice = self._chosen_kernel(self.kernel, rows, z)
+        return self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
 
     def _known_columns(self, x: Any) -> np.ndarray:
         check_is_fitted(self)

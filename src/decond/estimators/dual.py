@@ -1,28 +1,65 @@
 """Learning from conditional distributions as a saddle point: a neighbor of the paper, on the same two tables."""
 
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
+from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
-from decond.estimators.base import IndirectRegressor
-from decond.estimators.coded import CodedMediator, coded, fourier
-from decond.estimators.feature_rows import feature_rows
-from decond.estimators.linked import linked_mediators
-from decond.estimators.saddle import Saddle, descend
-from decond.estimators.saddle_choice import RIDGES, choose, dual_ridge, pair_weights
+from decond.estimators.defaults import plain_kernel
+from decond.estimators.regressor import IndirectRegressor
+from decond.features import Nystrom
+from decond.kernels.base import Kernel
+from decond.linalg import add_to_diagonal, cholesky
 from decond.messages import warn
+from decond.parameters import leaves, with_leaves
 from decond.threads import one_blas_thread
 
 __all__ = ["DualEmbedding"]
 
-SAMPLE = 2_000
-"""Pairs that first say how long steps are; with no more than these, one step ends in the saddle point."""
+Array = NDArray[np.float64]
+Features = Callable[[NDArray[Any]], Array]
 
-LEAST_FOR_A_LABEL = 4
-"""Features for each label beside numbers, with fewer of which a warning is given."""
+
+@dataclass(frozen=True)
+class DualSettings:
+    """How `DualEmbedding` chooses lengthscales and ridges; tuned on draws of the paper's toy and of three columns."""
+
+    scales_x: tuple[float, ...] = (0.2, 0.4, 0.8, 1.6, 3.2)
+    """Lengthscales of f that are tried, relative to the spread of each column."""
+    scales_y: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+    """Lengthscales of u that are tried."""
+    ridges: tuple[float, ...] = tuple(10.0 ** np.arange(-4.0, 4.0))
+    """Ridges ν of f that are tried, times the number of rows."""
+    dual_ridge: float = 0.05
+    """η, the ridge of u, times the number of rows."""
+    ratio_ridge: float = 0.5
+    """Ridge of the density ratio, times the number of rows."""
+    ratio_scale: float = 0.5
+    """Lengthscale of the density ratio, relative to that of u, with as many more features: it has to weigh products
+    of u and E[f | y] right, which vary faster than u."""
+    label_ridge: float = 1e-6
+    """Both of these if the mediator is labels alone."""
+    judge_scale: float = 0.1
+    """Lengthscale of the functions that judge, times the squared number of columns (at most a half): in many columns
+    there are too few rows to tell fine functions apart."""
+    judge_ridge: float = 1e-2
+    """Ridge of the functions that judge."""
+    splits: int = 4
+    """How often the tables are halved; each half teaches once."""
+    rows: int = 1000
+    """Rows of each table that the choice is made with at most."""
+    features: int = 100
+    """Features that the choice is made with at most."""
+    chunk: int = 2000
+    """Rows whose features are in memory at a time."""
+
+
+SETTINGS = DualSettings()
 
 
 class DualEmbedding(IndirectRegressor):
@@ -30,34 +67,39 @@ class DualEmbedding(IndirectRegressor):
 
     E[f(x) | y] is never estimated. A second function u, of the mediator, asks where it differs from E[z | y], and f
     is what leaves u nothing to say: min over f, max over u of E[f(x) u(y)] - E[z u(y)] - ½ E[u(y)²]. Both are linear
-    in random Fourier features of Gaussian kernels (u in indicators if y is labels), with a ridge each, ν and η, and
-    are found by stochastic updates on minibatches of both tables. There are no error bars.
+    in Nyström features of Gaussian kernels (categorical for labels of the mediator), with a ridge each, ν and η. The
+    saddle point is found in closed form, from sums over the rows: the published stochastic updates lead to the same
+    point at a higher cost. There are no error bars.
 
     The published u is a function of mediator and target. With a squared loss one of the mediator alone has the same
     f: the objective changes by a constant. The published method has triples; here the first mean is over pairs and
-    the others over task rows, so pairs are weighted by how frequent their y is among task rows: by a density ratio,
-    which for labels is a ratio of counts. Labels beside numbers share features: a warning says if these are too few
-    to keep the labels apart. Lengthscales and ν are chosen on held-out task rows, from at most 1,000 rows of each
-    table; η is fixed. If the largest ν that is tried does best, a warning says that f is hardly more than a constant.
+    the others over task rows, so pairs are weighted by a density ratio: how frequent their y is among task rows.
+    Lengthscales and ν are chosen by the objective on held-out task rows. If the largest ν that is tried does best, a
+    warning says that f is hardly more than a constant.
 
-    Variance is reduced as by Palaniappan & Bach (2016), and steps are scaled by covariances of the features: from
-    2,000 pairs, and from more where updates get stuck. With no more pairs than that the first step ends in the
-    saddle point. With more it could be had in closed form too, at no higher cost: the updates are there because the
-    method is.
+    Parameters
+    ----------
+    n_features : int
+        How many features f and u have each, at most.
+    regularization : float, optional
+        ν, the ridge of f, times the number of rows of the shorter table; by default it is chosen.
+    seed : int, Generator or None
+        Of samples and splits.
 
-    Parameters:
-        n_features: how many random features f and u have each.
-        regularization: ν, the ridge of f, times the number of rows of the shorter table; None chooses it.
-        batch_size: rows of each table that an update sees.
-        max_epochs: epochs at most. One is two passes over the tables: all rows at once, then minibatches.
-        tolerance: updates end when f is nearer to the saddle point than this share of the targets' deviation, as far
-            as gradients over all rows and steps scaled by some tell.
-        seed: of features, samples and minibatches.
+    Attributes
+    ----------
+    features_x_, weights_
+        f is their product.
+    regularization_ : float
+        ν times rows.
 
-    Fitted attributes: `features_x_` and `weights_` of f, `regularization_` (ν times rows), `lengthscale_x_` and
-    `lengthscale_y_` (None for labels), `n_epochs_`, and `distance_` from the saddle point, estimated as in
-    `tolerance`.
+    References
+    ----------
+    B. Dai, N. He, Y. Pan, B. Boots and L. Song (2017). Learning from conditional distributions via dual embeddings.
+    AISTATS. https://proceedings.mlr.press/v54/dai17a.html
 
+    Examples
+    --------
     >>> from decond.problems import latent_function
     >>> p = latent_function()
     >>> DualEmbedding().fit(p.x, p.y, p.y_task, p.z_task).predict(p.x[:5]).shape
@@ -68,112 +110,224 @@ class DualEmbedding(IndirectRegressor):
         self,
         n_features: int = 200,
         regularization: float | None = None,
-        batch_size: int = 1000,
-        max_epochs: int = 50,
-        tolerance: float = 1e-3,
-        seed: int = 0,
+        seed: int | np.random.Generator | None = 0,
     ) -> None:
         self.n_features = n_features
         self.regularization = regularization
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.tolerance = tolerance
         self.seed = seed
 
     @one_blas_thread()
-    def fit(self, x: Any, y: Any, y_task: Any, z_task: Any) -> Self:
-        """Learn from pairs (x, y) and task rows (y_task, z_task)."""
-        self._check_settings()
+    def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:
+        """Learn from pairs and task rows.
+
+        Parameters
+        ----------
+        x, y : array_like of shape (n, d) and (n, e)
+            Pairs; y may hold labels.
+        y_task, z_task : array_like of shape (m, e) and (m,) or (m, t)
+            Task rows.
+
+        Returns
+        -------
+        DualEmbedding
+            This estimator.
+        """
+        ridges = SETTINGS.ridges
+        as_count(self.n_features, "n_features")
+        if self.regularization is not None:
+            remedy = "None chooses it."
+            ridges = (as_number(self.regularization, "regularization", minimum=0.0, strict=True, remedy=remedy),)
         rows = as_rows(self._remember_columns(x, "x"), "x")
-        y, y_task = linked_mediators(rows, y, y_task)
-        z = as_targets(z_task, "z_task", len(y_task), "y_task")
-        mediator, pairs, task = coded(y, y_task, z)
-        self._warn_of_crowded_labels(mediator)
-        rows, z = rows[pairs], z[task]
-        standard, offset, scale = self._standardized(z.reshape(len(z), -1))
-        self.offset_ = offset.reshape(z.shape[1:])
-        seed = as_seed(self.seed)
-        saddle = self._saddle(rows, mediator, standard, seed)
-        rng = np.random.default_rng(seed)
-        found = descend(saddle, self.batch_size, self.max_epochs, self.tolerance, SAMPLE, rng)
-        self.weights_ = (found.point.w * scale).reshape(-1, *z.shape[1:])
-        self.n_epochs_, self.distance_ = found.epochs, found.distance
-        if found.distance > self.tolerance:
+        pairs, task = linked_mediators(rows, y, y_task)
+        z = as_targets(z_task, "z_task", len(task), "y_task")
+        self.offset_ = z.mean(axis=0)
+        tables = _Tables(rows, pairs, task, (z - self.offset_).reshape(len(z), -1))
+        chosen = _choose(tables, min(self.n_features, SETTINGS.features), ridges, as_seed(self.seed))
+        if len(ridges) > 1 and chosen.ridge == ridges[-1]:
             warn(
-                f"after {found.epochs} epochs f is still about {found.distance:.1e} deviations of the targets away "
-                f"from the saddle point, more than the tolerance of {self.tolerance:g}. Raise max_epochs or "
-                "batch_size.",
-                ConvergenceWarning,
+                DataWarning(
+                    "x",
+                    f"the largest ridge that is tried, {chosen.ridge:g}, does best on held-out task rows, so f is "
+                    "hardly more than a constant: the tables say little about f, or it has too many columns for "
+                    "their rows. Give more rows or fewer columns, or regularization.",
+                )
             )
+        self.features_x_ = Nystrom.pivoted(chosen.kernel_x, rows, self.n_features)
+        dual = _Dual(
+            _features(chosen.kernel_y, pairs, task, self.n_features), pairs, task, tables.z, tables.is_smooth
+        )
+        weights = dual.weights(
+            dual.cross(self.features_x_.transform, rows), np.array([chosen.ridge]) / tables.shorter
+        )
+        self.weights_, self.regularization_ = weights[0].reshape(-1, *z.shape[1:]), chosen.ridge
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> Array:
         """Return f at the rows of X."""
         rows = as_rows(self._known_columns(X), "x")
         return self.features_x_.transform(rows) @ self.weights_ + self.offset_
 
-    def _check_settings(self) -> None:
-        for name in ("n_features", "batch_size", "max_epochs"):
-            as_count(getattr(self, name), name)
-        as_number(self.tolerance, "tolerance", minimum=0.0, strict=True)
-        if self.regularization is not None:
-            as_number(self.regularization, "regularization", minimum=0.0, strict=True, remedy="None chooses it.")
-
-    def _warn_of_crowded_labels(self, mediator: CodedMediator) -> None:
-        if not mediator.only_labels and self.n_features < LEAST_FOR_A_LABEL * mediator.n_labels:
-            warn(
-                DataWarning(
-                    "y",
-                    f"y has {mediator.n_labels} labels beside numbers, for which n_features={self.n_features} is too "
-                    f"few: u mixes the labels up. Give n_features={10 * mediator.n_labels} or more, or leave the "
-                    "numbers out.",
-                )
-            )
-
-    def _standardized(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the targets less their mean, in units of their deviation; the mean; and these units."""
-        offset = z.mean(axis=0)
-        deviation = z.std(axis=0)
-        moves = deviation > 1e-12 * np.abs(z).max(axis=0)
-        scale = np.where(moves, deviation, 1.0)
-        return np.where(moves, (z - offset) / scale, 0.0), offset, scale
-
-    def _saddle(self, x: np.ndarray, mediator: CodedMediator, z: np.ndarray, seed: int) -> Saddle:
-        """Return the saddle with the chosen lengthscales and ridge."""
-        ridges = RIDGES if self.regularization is None else np.array([float(self.regularization)])
-        chosen = choose(x, mediator, z, self.n_features, seed, ridges)
-        if self.regularization is None and chosen.ridge == RIDGES[-1]:
-            _warn_of_a_constant(chosen.ridge)
-        self.lengthscale_x_, self.lengthscale_y_ = chosen.lengthscale_x, chosen.lengthscale_y
-        self.regularization_ = chosen.ridge
-        self.features_x_ = fourier(chosen.lengthscale_x, self.n_features, seed)
-        features_y = mediator.features(chosen.lengthscale_y, self.n_features, seed + 1)
-        psi, psi_task = (feature_rows(features_y, table) for table in (mediator.pairs, mediator.task))
-        ratio = pair_weights(mediator, chosen.lengthscale_y, self.n_features, seed + 1)
-        nu = self.regularization_ / min(len(x), len(z))
-        phi = feature_rows(self.features_x_, x)
-        return Saddle(phi, psi, psi_task, z, ratio, nu, dual_ridge(mediator))
-
     def _fitted_state(self) -> dict[str, Any]:
-        names = ("features_x", "weights", "offset", *KEPT)
+        names = ("features_x", "weights", "offset", "regularization")
         return {**self._fitted_columns(), **{name: getattr(self, f"{name}_") for name in names}}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._restore_columns(state)
-        for name in ("features_x", "weights", "offset", *KEPT):
+        for name in ("features_x", "weights", "offset", "regularization"):
             setattr(self, f"{name}_", state[name])
 
 
-KEPT = ("regularization", "lengthscale_x", "lengthscale_y", "n_epochs", "distance")
-"""What a file keeps beside what predictions need."""
+class _Tables(NamedTuple):
+    """Both tables, with targets less their mean."""
+
+    x: Array
+    y: NDArray[Any]
+    y_task: NDArray[Any]
+    z: Array
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the mediator has columns of numbers."""
+        return bool(numeric_columns(self.y))
+
+    @property
+    def shorter(self) -> int:
+        """The number of rows of the shorter table."""
+        return min(len(self.x), len(self.z))
 
 
-def _warn_of_a_constant(ridge: float) -> None:
-    warn(
-        DataWarning(
-            "x",
-            f"the largest ridge that is tried, {ridge:g}, does best on held-out task rows, so f is hardly more than "
-            "a constant: the tables say little about f, or it has too many columns for their rows. Give more rows or "
-            "fewer columns, or regularization.",
+class _Choice(NamedTuple):
+    """What is chosen: kernels of x and of the mediator, and ν times the number of rows."""
+
+    kernel_x: Kernel
+    kernel_y: Kernel
+    ridge: float
+    loss: float
+
+
+class _Dual:
+    """The saddle point in features ψ of the mediator, f(x) = φ(x)·w and u(y) = ψ(y)·v.
+
+    With C = E_pairs[ρψφᵀ], ρ the density ratio, G = E_task[ψψᵀ] and b = E_task[ψz], w = (CᵀPC + νI)⁻¹CᵀPb with
+    P = (G + ηI)⁻¹ = R⁻ᵀR⁻¹. For an f that is given, the largest objective over u is ½|R⁻¹(E_pairs[ρψf] - b)|².
+    """
+
+    def __init__(
+        self,
+        features: "_MediatorFeatures",
+        y: NDArray[Any],
+        y_task: NDArray[Any],
+        z: Array,
+        is_smooth: bool,
+        ridge: float | None = None,
+    ) -> None:
+        count, settings = min(len(y), len(y_task)), SETTINGS
+        dual_ridge = (settings.dual_ridge if is_smooth else settings.label_ridge) / count if ridge is None else ridge
+        psi, fine = features
+        moments = _mean(lambda rows, targets: psi(rows).T @ np.hstack([psi(rows), targets]), y_task, z)
+        q = len(moments)
+        pairs = _mean(lambda rows: fine(rows).T @ fine(rows), y)
+        add_to_diagonal(pairs, (settings.ratio_ridge if is_smooth else settings.label_ridge) / count)
+        coefficients = cholesky(pairs, "the covariance of the features of y").solve(
+            _mean(lambda rows: fine(rows).T @ np.ones((len(rows), 1)), y_task)
         )
-    )
+        slices = range(0, len(y), settings.chunk)
+        ratio = np.concatenate([fine(y[i : i + settings.chunk]) @ coefficients for i in slices])
+        ratio = np.maximum(ratio, 0.0)
+        self.psi, self.y = psi, y
+        self.ratio = ratio / ratio.mean() if ratio.any() else np.ones_like(ratio)
+        """ρ (n, 1), how much more frequent the y of each pair is among task rows."""
+        gram = moments[:, :q].copy()
+        add_to_diagonal(gram, dual_ridge)
+        self.factor = cholesky(gram, "the covariance of the features of y_task")
+        self.target = self.factor.half_solve(moments[:, q:].copy())
+        """R⁻¹b."""
+
+    def cross(self, phi: Features, x: NDArray[Any]) -> Array:
+        """Return R⁻¹C."""
+        return self.factor.half_solve(
+            _mean(lambda y, rows, ratio: self.psi(y).T @ (ratio * phi(rows)), self.y, x, self.ratio)
+        )
+
+    def weights(self, cross: Array, ridges: Array) -> Array:
+        """Return w for every ridge ν, by one eigendecomposition, from R⁻¹C: (ridges, p, targets)."""
+        values, vectors = np.linalg.eigh(cross.T @ cross)
+        shrunk = (vectors.T @ (cross.T @ self.target)) / (np.maximum(values, 0.0)[:, None] + ridges[:, None, None])
+        return vectors @ shrunk
+
+
+def _choose(tables: _Tables, n_features: int, ridges: tuple[float, ...], seed: int) -> _Choice:
+    """Return the kernels and the ridge with the smallest objective on held-out rows.
+
+    f is taught by half of both tables and judged by the other task rows and all pairs: means over half of the pairs
+    alone are so noisy that the smoothest f would win. All candidates are judged by the same functions u.
+    """
+    rng = np.random.default_rng(seed)
+    kernel_x, kernel_y = (plain_kernel(rows, 1.0).kernel for rows in (tables.x, tables.y))
+    pairs, task = (rng.permutation(len(rows))[: SETTINGS.rows] for rows in (tables.x, tables.z))
+    few = _Tables(tables.x[pairs], tables.y[pairs], tables.y_task[task], tables.z[task])
+    y, n, smooth = np.concatenate([few.y, few.y_task]), len(few.y), tables.is_smooth
+    judge_scale = min(SETTINGS.judge_scale * tables.y.shape[1] ** 2, 0.5)
+    judged, columns = _tabulated(_features(_scaled(kernel_y, judge_scale), few.y, few.y_task, n_features), y)
+    halves = []
+    for _ in range(SETTINGS.splits):
+        first, second = (rng.permutation(len(rows)) % 2 == 0 for rows in (few.x, few.z))
+        halves += [(first, second), (~first, ~second)]
+    ridge = SETTINGS.judge_ridge if smooth else None
+    judges = [_Dual(columns, judged[:n], judged[n:][~half], few.z[~half], smooth, ridge) for _, half in halves]
+    scaled_x = [_scaled(kernel_x, scale) for scale in SETTINGS.scales_x]
+    phis = [Nystrom.pivoted(kernel, few.x, n_features).transform(few.x) for kernel in scaled_x]
+    best = _Choice(kernel_x, kernel_y, 0.0, np.inf)
+    for scale in SETTINGS.scales_y if smooth else (1.0,):
+        kernel = _scaled(kernel_y, scale)
+        psi, columns = _tabulated(_features(kernel, few.y, few.y_task, n_features), y)
+        duals = [_Dual(columns, psi[:n][one], psi[n:][two], few.z[two], smooth) for one, two in halves]
+        for candidate, phi in zip(scaled_x, phis, strict=True):
+            losses = np.zeros(len(ridges))
+            for dual, judge, (one, _) in zip(duals, judges, halves, strict=True):
+                w = dual.weights(dual.cross(_itself, phi[one]), 2.0 * np.array(ridges) / few.shorter)
+                f = np.moveaxis(phi @ w, 0, 1)
+                misfit = judge.cross(_itself, f.reshape(n, -1)).reshape(-1, *f.shape[1:]) - judge.target[:, None]
+                losses += 0.5 * np.square(misfit).sum(axis=(0, 2))
+            least = int(np.argmin(losses))
+            if losses[least] < best.loss:
+                best = _Choice(candidate, kernel, ridges[least], float(losses[least]))
+    return best
+
+
+class _MediatorFeatures(NamedTuple):
+    """Features of the mediator for u, and finer ones for the density ratio."""
+
+    psi: Features
+    fine: Features
+
+
+def _features(kernel: Kernel, y: NDArray[Any], y_task: NDArray[Any], count: int) -> _MediatorFeatures:
+    rows, scale = np.concatenate([y, y_task]), SETTINGS.ratio_scale
+    fine = Nystrom.pivoted(_scaled(kernel, scale), rows, round(count / scale))
+    return _MediatorFeatures(Nystrom.pivoted(kernel, rows, count).transform, fine.transform)
+
+
+def _tabulated(features: _MediatorFeatures, y: NDArray[Any]) -> tuple[Array, _MediatorFeatures]:
+    """Return both kinds of features of all rows side by side, and what takes each from such rows."""
+    psi, fine = (one(y) for one in features)
+    q = psi.shape[1]
+    return np.hstack([psi, fine]), _MediatorFeatures(lambda rows: rows[:, :q], lambda rows: rows[:, q:])
+
+
+def _scaled(kernel: Kernel, factor: float) -> Kernel:
+    """Return the kernel with all of its lengthscales multiplied."""
+    scales = {path: factor * value for path, value in leaves(kernel).items() if path.endswith("lengthscale")}
+    scaled: Kernel = with_leaves(kernel, scales)
+    return scaled
+
+
+def _mean(function: Callable[..., Array], *tables: NDArray[Any]) -> Array:
+    """Return the sum of a function over chunks of rows of some tables, by their number."""
+    slices = [slice(i, i + SETTINGS.chunk) for i in range(0, len(tables[0]), SETTINGS.chunk)]
+    total = np.sum([function(*(table[rows] for table in tables)) for rows in slices], axis=0)
+    return np.asarray(total / len(tables[0]))
+
+
+def _itself(rows: Array) -> Array:
+    return rows

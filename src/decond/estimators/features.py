@@ -1,30 +1,42 @@
 """Two tables of any length that share only a mediator: finite features, and a fit that holds sums instead of rows."""
 
-from typing import Any, NamedTuple, Self
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.estimators.base import MEANS, AnsweringRegressor
-from decond.estimators.feature_learning import FeatureLearner, Seen, Side, joined
-from decond.estimators.linked import linked_mediators, mediator_of_numbers
-from decond.gp import FitResult
-from decond.streaming import FeaturePosterior, FeatureReading, Source, Table, Tables, deviation
+from decond.estimators.defaults import SearchRanges, smooth_kernel
+from decond.estimators.regressor import ProbabilisticRegressor
+from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
+from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
+from decond.kernels import Scaled
+from decond.kernels.base import Kernel
+from decond.parameters import same
 from decond.streaming.cluster import as_cluster_source
+from decond.streaming.feature_gp import FeatureModel, FeaturePosterior, FeatureStatistics, Tables
+from decond.streaming.sources import Source, Table
+from decond.streaming.statistics import Summary, deviation, summarize
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["TaskTransformedFeatures"]
 
-FEATURES = ("nystrom", "fourier")
-DEVIATIONS = (1e-60, 1e60)
-"""Targets within these have squares of variances that are numbers."""
+Array = NDArray[np.float64]
+Progress = Callable[[int, float], None]
+Seed = int | np.random.Generator | None
+Rows = ArrayLike | Source
 
-LENGTHSCALES = ("subsample", "passes", "given")
 
-
-class TaskTransformedFeatures(AnsweringRegressor):
+class TaskTransformedFeatures(ProbabilisticRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
 
     The model is the paper's task-transformed Bayesian linear model (Theorem 5.3, part 1) in features of two kernels.
@@ -34,22 +46,35 @@ class TaskTransformedFeatures(AnsweringRegressor):
     `TaskTransformedGP` has better ones. Both x and y are numbers. Sums round: where a tiny noise would let that be
     seen in predictions, there is a warning.
 
-    Parameters:
-        kernel_x, kernel_y: covariances of f and of the mediating function, in the units of the data; None is
-            Matern-3/2 with a lengthscale for each column. A feature map is used as it is, and nothing of it learned.
-        n_features: how many features each kernel gets.
-        features: "nystrom" sees a kernel from landmarks among some rows, "fourier" through random frequencies. It
-            takes several times as many of these, and the error bars do not count what they leave out.
-        noise: σ, the standard deviation of the targets' noise, where learning starts; None starts from the data.
-        mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
-        mediator: "full" keeps the uncertainty of the mediating function, "map" drops it.
-        optimize: whether to learn; otherwise everything is used as given.
-        lengthscales: learned from a "subsample" of each table, from that and then by "passes" over all rows, or
-            used as "given".
-        sample_size: rows of this subsample, of tables that have more than twice as many.
-        full_iterations: of these passes; each reads both tables twice or a little more often.
-        seed: of everything random.
+    Parameters
+    ----------
+    kernel_x, kernel_y : Kernel or FeatureMap, optional
+        Covariances of f and of the mediating function, in the units of the data; by default Matern-3/2 with a
+        lengthscale for each column. A feature map is used as it is, and nothing of it learned.
+    n_features : int
+        How many features each kernel gets.
+    features : {"nystrom", "fourier"}
+        "nystrom" sees a kernel from landmarks among some rows, "fourier" through random frequencies. It takes several
+        times as many of these, and the error bars do not count what they leave out.
+    noise : float, optional
+        σ, the standard deviation of the targets' noise, where learning starts; by default it starts from the data.
+    mean : {"constant", "zero"}
+        "constant" subtracts the mean of the targets and adds it back in predictions.
+    mediator : {"full", "map"}
+        "full" keeps the uncertainty of the mediating function, "map" drops it.
+    optimize : bool
+        Whether to learn; otherwise everything is used as given.
+    lengthscales : {"subsample", "passes", "given"}
+        Learned from a sample of each table, from that and then by passes over all rows, or used as given.
+    sample_size : int
+        Rows of this sample, of tables that have more than twice as many.
+    full_iterations : int
+        Of these passes; each reads both tables twice or a little more often.
+    seed : int, Generator or None
+        Of everything random.
 
+    Examples
+    --------
     >>> from decond.problems import latent_function
     >>> p = latent_function(3000, 3000)
     >>> model = TaskTransformedFeatures(n_features=50).fit(p.x, p.y, p.y_task, p.z_task)
@@ -58,20 +83,24 @@ class TaskTransformedFeatures(AnsweringRegressor):
     True
     """
 
+    _statistics: FeatureStatistics
+    _flat: bool
+    _answer: "_Answer | None"
+
     def __init__(
         self,
-        kernel_x: Any = None,
-        kernel_y: Any = None,
+        kernel_x: Kernel | FeatureMap | None = None,
+        kernel_y: Kernel | FeatureMap | None = None,
         n_features: int = 200,
-        features: str = "nystrom",
+        features: Literal["nystrom", "fourier"] = "nystrom",
         noise: float | None = None,
-        mean: str = "constant",
-        mediator: str = "full",
+        mean: Literal["constant", "zero"] = "constant",
+        mediator: Literal["full", "map"] = "full",
         optimize: bool = True,
-        lengthscales: str = "subsample",
+        lengthscales: Literal["subsample", "passes", "given"] = "subsample",
         sample_size: int = 5_000,
         full_iterations: int = 10,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -87,49 +116,81 @@ class TaskTransformedFeatures(AnsweringRegressor):
         self.seed = seed
 
     def fit(
-        self, x: Any, y: Any, y_task: Any = None, z_task: Any = None, client: Any = None, progress: Any = None
+        self,
+        x: Rows,
+        y: Rows | None,
+        y_task: ArrayLike | None = None,
+        z_task: ArrayLike | None = None,
+        client: "Client | None" = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task).
 
-        Tables that are sources (`ParquetTable`, `Batches`) come as two: ``fit(pairs, task)``, pairs with rows x and
-        targets y, task with rows y and targets z. `client` is a Dask client whose workers read them. `progress` is
-        called with the number of evaluations and the best objective so far.
+        Parameters
+        ----------
+        x, y : array_like of shape (n, d) and (n, e), or two Sources
+            Pairs. Sources come as two: ``fit(pairs, task)``, pairs with rows x and targets y, task with rows y and
+            targets z.
+        y_task, z_task : array_like of shape (m, e) and (m,) or (m, t), optional
+            Task rows, unless sources were given.
+        client : distributed.Client, optional
+            Its workers read the tables.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        TaskTransformedFeatures
+            This estimator.
         """
         self._check_settings()
-        self._mediator_names: list[Any] | None = None
+        self._mediator_names: Sequence[str] | None = None
+        self._lengthscales: FitResult | None = None
         tables = self._tables((x, y, y_task, z_task), client, first=True)
         if tables.pairs is None or tables.task is None:
             raise ArgumentError(
                 "x" if tables.pairs is None else "y_task",
                 "fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.",
             )
-        learner = self._learner()
-        sides, seen = learner.choose(*tables, learning=learner.learns_lengthscales)
-        self._lengthscales: FitResult | None = None
-        if seen is not None and learner.learns_lengthscales:
-            both = Tables(tables.pairs, tables.task)
-            sides, self._lengthscales = self._learned(learner, sides, both, seen, progress)
-        self._take(FeatureReading(sides[0].features, sides[1].features).having_read(*tables))
-        self._settle()
-        return self
+        learning = self.optimize and self.lengthscales != "given"
+        sides, samples = self._choose(tables, learning)
+        if samples is not None and learning:
+            sides, self._lengthscales = self._learned(sides, tables, samples, progress)
+        self.features_x_, self.features_y_ = (side.features for side in sides)
+        return self._take(FeatureStatistics(), tables)
 
     def partial_fit(
-        self, x: Any = None, y: Any = None, y_task: Any = None, z_task: Any = None, client: Any = None
+        self,
+        x: Rows | None = None,
+        y: Rows | None = None,
+        y_task: ArrayLike | None = None,
+        z_task: ArrayLike | None = None,
+        client: "Client | None" = None,
     ) -> Self:
         """Add pairs, task rows or both, in any order; features stay, noise and prior variances follow all rows.
 
         After `fit` it adds to what was learned there. Without `fit`, lengthscales and landmarks that are not given
-        come from the first rows, which then have to be pairs. Of two sources either may be None.
+        come from the first rows, which then have to be pairs.
+
+        Parameters
+        ----------
+        x, y, y_task, z_task, client
+            As in `fit`; either table may be None.
+
+        Returns
+        -------
+        TaskTransformedFeatures
+            This estimator.
         """
         self._check_settings()
         first = not self.__sklearn_is_fitted__()
         tables = self._tables((x, y, y_task, z_task), client, first=first or not hasattr(self, "n_features_in_"))
         if first:
             self._lengthscales = None
-            sides, _ = self._learner().choose(*tables, learning=False)
-            self._take(FeatureReading(sides[0].features, sides[1].features))
-        self._take(self._reading.having_read(*tables))
-        return self
+            sides, _ = self._choose(tables, learning=False)
+            self.features_x_, self.features_y_ = (side.features for side in sides)
+            return self._take(FeatureStatistics(), tables)
+        return self._take(self._statistics, tables)
 
     def merge(self, other: "TaskTransformedFeatures") -> Self:
         """Add the rows that another model with the same features has read.
@@ -154,81 +215,95 @@ class TaskTransformedFeatures(AnsweringRegressor):
         if all(known):
             self._check_same_columns(other)
         self._check_same_mediators({"other": other._mediator_names})
-        self._take(self._reading.merged(other._reading))
+        if not (same(self.features_x_, other.features_x_) and same(self.features_y_, other.features_y_)):
+            raise ArgumentError(
+                "other",
+                "the two models do not have the same features, so their sums cannot be added. Fit one, and give its "
+                "features to the other before that reads anything: "
+                "TaskTransformedFeatures(kernel_x=a.features_x_, kernel_y=a.features_y_).",
+            )
+        statistics = self._statistics + other._statistics
+        if self._statistics.task is None:
+            self._flat = other._flat
+        self._statistics, self._answer = statistics, None
         if not known[0] and known[1]:
             self._restore_columns(other._fitted_columns())
         return self
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of all targets at the hyperparameters that are used."""
-        check_is_fitted(self)
-        settled = self._settle()
-        return float(
-            settled.posterior.log_evidence - settled.posterior.sums.task.count * np.sum(np.log(settled.scale))
-        )
+        found, task = self._answered(), self._statistics.task
+        assert task is not None
+        return float(found.posterior.log_evidence - task.count * np.sum(np.log(found.scale)))
 
     @property
-    def posterior_(self) -> Any:
+    def posterior_(self) -> FeaturePosterior:
         """The posterior of f, in units of (z - offset_) / scale_."""
-        return self._settle().posterior
+        return self._answered().posterior
 
     @property
-    def offset_(self) -> Any:
+    def offset_(self) -> float | Array:
         """What is subtracted from the targets."""
-        return self._in_shape(self._settle().offset)
+        return self._in_shape(self._answered().offset)
 
     @property
-    def scale_(self) -> Any:
+    def scale_(self) -> float | Array:
         """What the targets are divided by; one unless there are several target columns."""
-        return self._in_shape(self._settle().scale)
+        return self._in_shape(self._answered().scale)
 
     @property
     def noise_(self) -> float:
         """The learned noise σ."""
-        return self._settle().posterior.model.noise
+        return float(self._answered().posterior.model.noise)
 
     @property
     def fit_result_(self) -> FitResult | None:
         """What learning found, and how it went; None if nothing was learned."""
-        return self._settle().result
+        return self._answered().result
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell whether there is anything that was read."""
+        """Return whether there is anything that was read."""
         return hasattr(self, "features_x_")
 
     # ---- settings and tables ----
 
     def _check_settings(self) -> None:
-        check_choice(self.features, "features", FEATURES)
-        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.features, "features", ("nystrom", "fourier"))
+        check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.mediator, "mediator", ("full", "map"))
-        check_choice(self.lengthscales, "lengthscales", LENGTHSCALES)
-        as_count(self.n_features, "n_features")
-        as_count(self.sample_size, "sample_size")
-        as_count(self.full_iterations, "full_iterations")
+        check_choice(self.lengthscales, "lengthscales", ("subsample", "passes", "given"))
+        for name in ("n_features", "sample_size", "full_iterations"):
+            as_count(getattr(self, name), name)
         if self.noise is not None:
             remedy = "It is a standard deviation of z; None starts from the data."
             as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
 
-    def _tables(self, given: tuple[Any, ...], client: Any, first: bool) -> "_Given":
+    def _tables(self, given: tuple[Any, ...], client: "Client | None", first: bool) -> Tables:
         """Return the tables that were given, as sources; the first pairs say what columns x has."""
         x, y, y_task, z_task = given
+        sides = ((x, y), (y_task, z_task))
         if any(isinstance(table, Source) for table in given):
             _check_sources(given)
-            tables = self._with_columns(_Given(x, y), first)
+            tables = self._with_columns(Tables(x, y), first)
         elif hasattr(x, "__dask_graph__") or hasattr(y_task, "__dask_graph__"):
-            pairs = None if x is None else as_cluster_source(x, y, client)
-            task = None if y_task is None else as_cluster_source(y_task, z_task, client)
-            tables = self._with_columns(_Given(pairs, task), first)
+            both = (None if rows is None else as_cluster_source(rows, z, client) for rows, z in sides)
+            tables = self._with_columns(Tables(*both), first)
         else:
-            tables = self._checked(x, y, y_task, z_task, first)
-        self._check_mediators(given, tables)
+            tables = self._checked(given, first)
+        pairs, task = tables
+        self._check_same_mediators(
+            {
+                "y": None if pairs is None else pairs.target_names or getattr(y, "columns", None),
+                "y_task": None if task is None else task.names or getattr(y_task, "columns", None),
+            }
+        )
         if client is None:
             return tables
-        return _Given(*(None if table is None else as_cluster_source(table, client=client) for table in tables))
+        return Tables(*(None if table is None else as_cluster_source(table, client=client) for table in tables))
 
-    def _checked(self, x: Any, y: Any, y_task: Any, z_task: Any, first: bool) -> "_Given":
+    def _checked(self, given: tuple[Any, ...], first: bool) -> Tables:
         """Return tables in memory, checked."""
+        x, y, y_task, z_task = given
         for names, values in ((("x", "y"), (x, y)), (("y_task", "z_task"), (y_task, z_task))):
             missing = [name for name, value in zip(names, values, strict=True) if value is None]
             if len(missing) == 1:
@@ -250,19 +325,9 @@ class TaskTransformedFeatures(AnsweringRegressor):
         if y_task is not None:
             y_task = mediator_of_numbers(y_task, "y_task", "TaskTransformedFeatures")
             task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
-        return _Given(pairs, task)
+        return Tables(pairs, task)
 
-    def _check_mediators(self, given: tuple[Any, ...], tables: "_Given") -> None:
-        """Raise unless the mediator has the same columns in the same order wherever its columns have names."""
-        pairs, task = tables
-        self._check_same_mediators(
-            {
-                "y": None if pairs is None else pairs.target_names or getattr(given[1], "columns", None),
-                "y_task": None if task is None else task.names or getattr(given[2], "columns", None),
-            }
-        )
-
-    def _check_same_mediators(self, names: dict[str, Any]) -> None:
+    def _check_same_mediators(self, names: dict[str, Sequence[str] | None]) -> None:
         """Raise if arguments name other columns than those that are known; remember the first otherwise."""
         known = getattr(self, "_mediator_names", None)
         for argument, found in names.items():
@@ -277,7 +342,7 @@ class TaskTransformedFeatures(AnsweringRegressor):
                 )
         self._mediator_names = known
 
-    def _with_columns(self, tables: "_Given", first: bool) -> "_Given":
+    def _with_columns(self, tables: Tables, first: bool) -> Tables:
         """Return the sources, with the columns of x remembered or checked."""
         import pandas as pd
 
@@ -286,61 +351,156 @@ class TaskTransformedFeatures(AnsweringRegressor):
             self._remember_columns(row, "x") if first else self._known_columns(row)
         return tables
 
-    # ---- from rows to features, from sums to answers ----
+    # ---- features and what is learned of them ----
 
-    def _learner(self) -> FeatureLearner:
-        settings = {name: getattr(self, name) for name in FeatureLearner._fields}
-        return FeatureLearner(**{**settings, "seed": as_seed(self.seed)})
+    def _choose(self, tables: Tables, learning: bool) -> tuple[tuple["_Side", "_Side"], "_Samples | None"]:
+        """Return the features of x and y, as given or from samples; and the samples, if they were needed."""
+        first = None if self.kernel_x is None else as_kernel(self.kernel_x, "kernel_x")
+        second = None if self.kernel_y is None else as_kernel(self.kernel_y, "kernel_y")
+        self._seed = as_seed(self.seed)
+        drawn = self.features == "fourier" and first is not None and second is not None and not learning
+        if drawn or (isinstance(first, FeatureKernel) and isinstance(second, FeatureKernel)):
+            return (self._side(first, None, 0, learning), self._side(second, None, 1, learning)), None
+        if tables.pairs is None:
+            raise ArgumentError(
+                "x",
+                "the first rows have to be pairs (x, y), because lengthscales or landmarks are chosen from them. To "
+                "start with task rows, give kernel_x and kernel_y as feature maps.",
+            )
+        pairs = summarize(tables.pairs, self._seed, self.sample_size)
+        task = None if tables.task is None else summarize(tables.task, self._seed + 1, self.sample_size)
+        y = [pairs.sample.z.reshape(len(pairs.sample), -1)] + ([] if task is None else [task.sample.x])
+        FeatureStatistics(None, None, *(rows.shape[1] for rows in y)) + FeatureStatistics()  # same columns
+        sides = (
+            self._side(first, pairs.sample.x, 0, learning),
+            self._side(second, np.concatenate(y), 1, learning),
+        )
+        return sides, _Samples(pairs, task)
+
+    def _side(self, kernel: Kernel | None, rows: Array | None, which: int, learning: bool) -> "_Side":
+        """Return the features of one kernel, with the ranges and hyperpriors of what is learned of it.
+
+        Learning begins in Nyström features, in which the evidence is nearly that of the kernel itself.
+        """
+        if isinstance(kernel, FeatureKernel):
+            return _Side(kernel.features, free=False)
+        bounds, hyperpriors = {}, {}
+        if kernel is None:
+            assert rows is not None
+            choice: Any = smooth_kernel(rows, 1.0, trend=False)
+            kernel = choice.kernel.kernel
+            bounds["base.lengthscale"] = choice.bounds["kernel.lengthscale"]
+            hyperpriors["base.lengthscale"] = choice.hyperpriors["kernel.lengthscale"]
+        elif isinstance(kernel, Scaled):
+            kernel = kernel.kernel
+        if self.features == "fourier" and not learning:
+            return _Side(self._fourier(kernel, which), bounds, hyperpriors)
+        return _Side(Nystrom.pivoted(kernel, rows, self.n_features), bounds, hyperpriors)
+
+    def _fourier(self, kernel: Kernel, which: int) -> RandomFourier:
+        return RandomFourier(kernel, -(-self.n_features // 2), self._seed + which)
 
     def _learned(
-        self, learner: FeatureLearner, sides: tuple[Side, Side], tables: Tables, seen: Seen, progress: Any
-    ) -> tuple[tuple[Side, Side], FitResult]:
-        """Learn lengthscales, with targets in the units that a first look at them tells."""
-        assert seen.task is not None
-        means = seen.task.mean
+        self, sides: tuple["_Side", "_Side"], tables: Tables, samples: "_Samples", progress: Progress | None
+    ) -> tuple[tuple["_Side", "_Side"], FitResult]:
+        """Learn lengthscales from samples and then, if asked for, by passes over the tables."""
+        assert samples.task is not None
+        assert tables.task is not None
+        means = samples.task.mean
         offset = self._offset(means)
-        scale = self._scale(seen.task.squares / seen.task.count + (means - offset) ** 2, means)
-        sample = Tables(seen.pairs.sample, seen.task.sample.standardized(offset, scale))
-        everything = Tables(tables.pairs, tables.task.standardized(offset, scale))
-        passes = self.lengthscales == "passes" and not seen.complete
-        return learner.learn(sides, sample, everything if passes else None, progress)
+        scale = self._scale(samples.task.mean_squares(offset), means)
+        sample = Tables(samples.pairs.sample, samples.task.sample.standardized(offset, scale))
+        model = FeatureModel(sides[0].features, sides[1].features)
+        start = self._start(model, model.statistics(sample), sides)
+        results = [start.search(sample, progress)]
+        if self.features == "fourier":
+            # A learned lengthscale may be far wider than the data, so that the kernel has little but slow
+            # frequencies: landmarks still see its small differences, a few random frequencies do not. So features
+            # are learned from what landmarks have taught and from the first lengthscales; the better is kept.
+            turned = [self._in_frequencies(sides, found) for found in (results[0].model, start.model)]
+            results += [start._replace(model=model).search(sample, progress) for model in turned]
+            results.append(max(results[1:], key=lambda found: max(found.starts)))
+        effort = results[:3]
+        if self.lengthscales == "passes" and not samples.complete:
+            everything = Tables(tables.pairs, tables.task.standardized(offset, scale))
+            final = start._replace(model=results[-1].model)
+            results.append(final.search(everything, progress, self.full_iterations))
+            effort.append(results[-1])
+        counts = {name: sum(getattr(found, name) for found in effort) for name in ("evaluations", "failures")}
+        best = dataclasses.replace(results[-1], **counts)
+        features = (best.model.features_x, best.model.features_y)
+        x, y = (side._replace(features=one) for side, one in zip(sides, features, strict=True))
+        return (x, y), best
 
-    def _take(self, reading: FeatureReading) -> None:
-        """Keep what was read; answers are computed when they are asked for."""
-        self._reading = reading
-        self._settled: _Settled | None = None
-        self.features_x_, self.features_y_ = reading.features_x, reading.features_y
+    def _in_frequencies(self, sides: tuple["_Side", "_Side"], model: FeatureModel) -> FeatureModel:
+        """Return the model with Fourier features of the same kernels, where these are learned."""
+        x, y = (
+            self._fourier(features.base, which) if side.free and isinstance(features, Nystrom) else features
+            for which, (side, features) in enumerate(zip(sides, (model.features_x, model.features_y), strict=True))
+        )
+        return model.replace(features_x=x, features_y=y)
 
-    def _settle(self) -> "_Settled":
+    def _start(self, model: FeatureModel, sums: FeatureStatistics, sides: tuple["_Side", ...]) -> "_Start":
+        """Return where learning starts: noise and variances as given, or where they are expected from the sums.
+
+        Variances that are learned start from those of the targets, so that the result depends on nothing but sums.
+        """
+        assert sums.pairs is not None
+        assert sums.task is not None
+        task = sums.task.standardized()
+        spread = float(deviation(np.mean(task.squares, keepdims=True) / task.count, np.zeros(1))[0])
+        gains = (sums.pairs.squares.sum(), np.trace(sums.pairs.gram))
+        expected = [spread**2 * sums.pairs.count / max(float(gain), np.finfo(float).tiny) for gain in gains]
+        first, second = (
+            value if self.optimize or kernel is None else getattr(as_kernel(kernel, "kernel"), "variance", 1.0)
+            for kernel, value in zip((self.kernel_x, self.kernel_y), expected, strict=True)
+        )
+        noise = SearchRanges.noise_start * spread if self.noise is None else float(self.noise)
+        model = model.replace(noise=noise, variance_x=first, variance_y=second, mediator=self.mediator)
+        return _Start(model, sides, spread, *expected)
+
+    # ---- from sums to answers ----
+
+    def _take(self, known: FeatureStatistics, tables: Tables) -> Self:
+        """Keep the sums over more rows; answers are computed when they are asked for."""
+        found = FeatureModel(self.features_x_, self.features_y_).statistics(tables)
+        if known.task is None and tables.task is not None:
+            self._flat = tables.task.flat
+        self._statistics = known + found
+        self._answer = None
+        return self
+
+    def _answered(self) -> "_Answer":
         """Return what follows from the sums: units of the targets, noise and variances, the posterior."""
         check_is_fitted(self)
-        if self._settled is None:
-            self._settled = self._answered()
-        return self._settled
-
-    def _answered(self) -> "_Settled":
-        reading = self._reading
-        if reading.pairs is None or reading.task is None:
-            missing = "pairs (x, y)" if reading.pairs is None else "task rows (y_task, z_task)"
+        if self._answer is not None:
+            return self._answer
+        task = self._statistics.task
+        if self._statistics.pairs is None or task is None:
+            missing = "pairs (x, y)" if self._statistics.pairs is None else "task rows (y_task, z_task)"
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: it has read no {missing}.")
-        means = reading.task.means
-        offset = self._offset(means)
-        squares = reading.task.about(offset, np.ones_like(offset)).squares / reading.task.statistics.count
-        scale = self._scale(squares, means)
-        sums = reading.sums(offset, scale)
-        model, result = self._learner().learn_amplitudes(reading, sums)
-        posterior = model.condition(sums, self.n_features_in_, reading.flat)
-        return _Settled(posterior, offset, scale, joined(self._lengthscales, result))
+        offset = self._offset(task.means)
+        scale = self._scale(task.standardized(offset).squares / task.count, task.means)
+        sums = self._statistics.standardized(offset, scale)
+        start = self._start(FeatureModel(self.features_x_, self.features_y_), sums, ())
+        model, result = start.model, None
+        if self.optimize:
+            quiet = ("noise", "variance_y")  # next to no noise, or no ridge: both may well be
+            result = maximize_evidence(model, sums, start.variables(), n_restarts=0, quiet=quiet)
+            model, result = result.model, _joined(self._lengthscales, result)
+        posterior = model.condition(sums, self.n_features_in_, self._flat)
+        self._answer = _Answer(posterior, offset, scale, result)
+        return self._answer
 
-    def _offset(self, means: np.ndarray) -> np.ndarray:
+    def _offset(self, means: Array) -> Array:
         return means if self.mean == "constant" else np.zeros_like(means)
 
-    def _scale(self, squares: np.ndarray, means: np.ndarray) -> np.ndarray:
+    def _scale(self, squares: Array, means: Array) -> Array:
         """Return the units of the target columns: their own where there are several and something is learned."""
-        units = np.array([deviation(*pair) for pair in zip(squares, means, strict=True)])
+        units = deviation(squares, means)
         if len(squares) > 1 and self.optimize:
             return units
-        if not np.all((units > DEVIATIONS[0]) & (units < DEVIATIONS[1])):
+        if not np.all((units > 1e-60) & (units < 1e60)):
             raise ArgumentError(
                 "z_task",
                 f"the deviation of z_task is {units.min():.1e}; float64 cannot hold the squares of such "
@@ -348,41 +508,130 @@ class TaskTransformedFeatures(AnsweringRegressor):
             )
         return np.ones(len(squares))
 
-    def _in_shape(self, values: np.ndarray) -> Any:
-        return float(values[0]) if self._reading.flat else values
+    def _in_shape(self, values: Array) -> float | Array:
+        return float(values[0]) if self._flat else values
 
     # ---- files ----
 
-    def _range_seen(self) -> Any:
-        span = self._reading.span
-        return None if span is None else np.array([span.low, span.high])
+    def _range_seen(self) -> Array | None:
+        pairs = self._statistics.pairs
+        return None if pairs is None or pairs.low is None else np.array([pairs.low, pairs.high])
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
-        settled = self._settle()
+        found = self._answered()
         return {
             **self._fitted_columns(),
             "mediator_names": self._mediator_names,
-            "reading": self._reading.state(),
-            "model": settled.posterior.model,
-            "offset": settled.offset,
-            "scale": settled.scale,
-            "fit_result": None if settled.result is None else settled.result.state(),
+            "statistics": self._statistics.state(),
+            "flat": self._flat,
+            "model": found.posterior.model,
+            "offset": found.offset,
+            "scale": found.scale,
+            "fit_result": None if found.result is None else found.result.state(),
             "lengthscales": None if self._lengthscales is None else self._lengthscales.state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
-        self._mediator_names = state["mediator_names"]
-        self._take(FeatureReading.from_state(state["reading"]))
+        model = state["model"]
+        self._mediator_names, self._flat = state["mediator_names"], state["flat"]
+        self.features_x_, self.features_y_ = model.features_x, model.features_y
+        self._statistics = FeatureStatistics.from_state(state["statistics"])
         result, self._lengthscales = (
-            None if state.get(name) is None else FitResult.from_state(state[name], state["model"])
+            None if state[name] is None else FitResult.from_state(state[name], model)
             for name in ("fit_result", "lengthscales")
         )
-        sums = self._reading.sums(state["offset"], state["scale"])
-        posterior = state["model"].condition(sums, self.n_features_in_, self._reading.flat)
-        self._settled = _Settled(posterior, state["offset"], state["scale"], result)
+        sums = self._statistics.standardized(state["offset"], state["scale"])
+        posterior = model.condition(sums, self.n_features_in_, self._flat)
+        self._answer = _Answer(posterior, state["offset"], state["scale"], result)
+
+
+class _Samples(NamedTuple):
+    """A first look at the tables."""
+
+    pairs: Summary
+    task: Summary | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the samples are the tables."""
+        return self.pairs.complete and (self.task is None or self.task.complete)
+
+
+class _Side(NamedTuple):
+    """The features of one kernel, ranges and hyperpriors of their parameters."""
+
+    features: FeatureMap
+    bounds: Mapping[str, Any] = MappingProxyType({})
+    hyperpriors: Mapping[str, LogNormal] = MappingProxyType({})
+    free: bool = True
+    """Whether its parameters are learned."""
+
+
+class _Start(NamedTuple):
+    """Where learning starts, with the deviation of the targets and the variances that it suggests."""
+
+    model: FeatureModel
+    sides: tuple[_Side, ...]
+    spread: float
+    variance_x: float
+    variance_y: float
+
+    def variables(self) -> list[Variable]:
+        """Return what is learned: noise and variances, and the parameters of the features of the sides."""
+        low, high = SearchRanges.noises[0] * self.spread, SearchRanges.noises[1] * self.spread
+        bounds: dict[str, Any] = {"noise": (min(low, self.model.noise), max(high, self.model.noise))}
+        hyperpriors: dict[str, LogNormal] = {}
+        for path, value in (("variance_x", self.variance_x), ("variance_y", self.variance_y)):
+            bounds[path] = (SearchRanges.variances[0] * value, SearchRanges.variances[1] * value)
+            hyperpriors[path] = LogNormal(value, SearchRanges.amplitude_spread)
+        free = ["noise", *hyperpriors]
+        for side, prefix in zip(self.sides, ("features_x.", "features_y."), strict=False):
+            if side.free:
+                free += [p for p, value in self.model.values().items() if p.startswith(prefix) and np.any(value)]
+                bounds.update({prefix + path: value for path, value in side.bounds.items()})
+                hyperpriors.update({prefix + path: value for path, value in side.hyperpriors.items()})
+        return select(self.model, free, (), bounds, hyperpriors)
+
+    def search(self, tables: Tables, progress: Progress | None, iterations: int = 200) -> FitResult:
+        """Learn everything from these tables, with targets in their final units."""
+        return maximize_evidence(
+            self.model,
+            tables,
+            self.variables(),
+            n_restarts=0,
+            max_iterations=iterations,
+            progress=progress,
+            quiet=list(self.model.values()),
+        )
+
+
+class _Answer(NamedTuple):
+    """What follows from all sums."""
+
+    posterior: FeaturePosterior
+    offset: Array
+    scale: Array
+    result: FitResult | None
+
+
+def _joined(lengthscales: FitResult | None, amplitudes: FitResult) -> FitResult:
+    """Return one result of two searches: lengthscales first, then noise and variances from all sums."""
+    if lengthscales is None:
+        return amplitudes
+    learned = amplitudes.parameters
+    features = {path: value for path, value in lengthscales.parameters.items() if path not in learned}
+    first = f"lengthscales from rows ({lengthscales.status}), then noise and variances from all sums: "
+    return dataclasses.replace(
+        amplitudes,
+        parameters={**features, **learned},
+        message=first + amplitudes.message,
+        evaluations=lengthscales.evaluations + amplitudes.evaluations,
+        failures=lengthscales.failures + amplitudes.failures,
+        on_bounds=(*(path for path in lengthscales.on_bounds if path not in learned), *amplitudes.on_bounds),
+    )
 
 
 def _check_sources(given: tuple[Any, ...]) -> None:
@@ -401,19 +650,3 @@ def _check_sources(given: tuple[Any, ...]) -> None:
             raise ArgumentError(
                 name, "sources have their own targets: give two, pairs (x, y) and task (y, z), or None."
             )
-
-
-class _Given(NamedTuple):
-    """The tables that a call brought; either may be missing."""
-
-    pairs: Source | None
-    task: Source | None
-
-
-class _Settled(NamedTuple):
-    """What follows from all sums."""
-
-    posterior: FeaturePosterior
-    offset: np.ndarray
-    scale: np.ndarray
-    result: FitResult | None

@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_number, as_targets
-from decond.estimators.base import IndirectRegressor
+from decond.conditional.mediator import linked_mediators
 from decond.estimators.defaults import plain_kernel
-from decond.estimators.linked import linked_mediators
+from decond.estimators.regressor import IndirectRegressor
 from decond.features.base import FeatureMap, as_kernel
 from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition
 from decond.kernels.base import Kernel

@@ -1,69 +1,96 @@
 """One large table: a sparse Gaussian process with learned inducing points, whose fit holds sums instead of rows."""
 
 import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.checks import as_count, as_number, as_rows, check_choice
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
-from decond.estimators.defaults import NOISE_START, KernelChoice, in_data_units, smooth_kernel
+from decond.estimators.defaults import (
+    KernelChoice,
+    SearchRanges,
+    in_data_units,
+    noise_range,
+    noise_start,
+    smooth_kernel,
+)
+from decond.estimators.regressor import ProbabilisticRegressor
 from decond.features.base import as_kernel
 from decond.gp import FitResult
-from decond.gp.fit import constant_log_evidence, warn_if_no_better
-from decond.streaming import (
-    Reading,
-    Search,
-    Source,
-    SparseModel,
-    Survey,
-    Table,
-    deviation,
-    learn,
-    starting_points,
-    survey,
-)
+from decond.gp.search import constant_log_evidence, warn_if_no_better
+from decond.kernels.base import Kernel
+from decond.parameters import same
 from decond.streaming.cluster import as_cluster_source
+from decond.streaming.sources import Source, Table
+from decond.streaming.sparse_gp import SparseModel
+from decond.streaming.sparse_search import SparseSearch, starting_points
+from decond.streaming.statistics import Statistics, Summary, deviation, summarize
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["SparseGP"]
 
+Array = NDArray[np.float64]
 
-class SparseGP(AnsweringRegressor):
+
+class SparseGP(ProbabilisticRegressor):
     """Regression on a table of any length through a few inducing points (section 8.2 of the paper).
 
     Time grows with the number of rows, memory does not: a fitted model keeps O(n²) sums. Of many rows a sample is
     learned from first, and then all of them for some more iterations.
 
-    Rows may be an array or a data frame, a table on disk (`ParquetTable`), blocks of rows (`Batches`) or a Dask
-    collection; with a Dask `client`, workers read them and only sums travel. The answer is the same.
+    Parameters
+    ----------
+    n_inducing : int
+        How many inducing points are chosen from the rows.
+    inducing : array_like of shape (n, d), optional
+        Inducing points that are given: where learning starts.
+    kernel : Kernel, optional
+        In the units of the data, where learning starts besides a start from the data; by default Matern-3/2 with a
+        lengthscale for each column. If hyperparameters are not learned, a kernel is used exactly as given.
+    noise : float, optional
+        σ, the standard deviation of the noise: where learning starts, besides a start from the data, or what is used
+        if it is not learned. By default it comes from the data.
+    mean : {"constant", "zero"}
+        "constant" subtracts the mean of the targets and adds it back in predictions.
+    prediction : {"targets", "latent"}
+        "targets" predicts g(x) = E[f | x], of which targets are noisy values; "latent" predicts the f behind it,
+        which is the paper's predictive mean.
+    optimize : bool
+        Whether to learn anything; if not, everything is used as given. A fit that explains the targets no better than
+        a constant warns (`gp.NoSignalWarning`).
+    learn_inducing, learn_hyperparameters : bool
+        Whether the inducing points are learned; whether kernel and noise are.
+    n_restarts : int
+        How many more starts to try, from other inducing points and hyperparameters around the scales of the data.
+    max_iterations : int
+        For each start.
+    sample_size : int
+        Rows of the sample that is learned from first, of tables that have more than twice as many.
+    full_iterations : int
+        Over all rows, after those over a sample.
+    seed : int
+        The same seed gives the same model.
 
-    Parameters:
-        n_inducing: how many inducing points to choose from the rows; fewer if there are fewer distinct rows.
-        inducing: the inducing points (n, d) instead, or where they start if they are learned.
-        kernel: covariance in the units of the data, where learning starts; None chooses from the data: Matern-3/2
-            with a lengthscale for each column. Learning also starts from the scales of the data, and the better
-            optimum is kept. A kernel without a variance of its own is given one to learn, since it says nothing of
-            the scale of the targets. Where it is not learned, a kernel is used exactly as given.
-        noise: σ, the standard deviation of the noise: where learning starts, besides a start from the data, or what
-            is used if it is not learned. None takes it from the data.
-        mean: "constant" subtracts the mean of the targets and adds it back in predictions, "zero" does not.
-        prediction: "targets" predicts g(x) = E[f | x], of which targets are noisy values; "latent" predicts the f
-            behind it, which is the paper's predictive mean.
-        optimize: whether to learn anything; if not, everything is used as given. A fit that explains the targets no
-            better than a constant warns (`gp.NoSignalWarning`).
-        learn_inducing: whether the inducing points are learned.
-        learn_hyperparameters: whether kernel and noise are.
-        n_restarts: how many more starts to try, from other inducing points and from hyperparameters around the scales
-            of the data.
-        max_iterations: for each start.
-        sample_size: rows of the sample that is learned from first, of tables that have more than twice as many.
-        full_iterations: over all rows, after those over a sample.
-        seed: the same seed gives the same model.
+    Attributes
+    ----------
+    kernel_, inducing_, noise_
+        What was learned, or given.
+    posterior_ : SparsePosterior
+        Of the targets less `offset_`, divided by `scale_`.
+    fit_result_ : FitResult or None
+        How learning went.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 6, (500, 1))
     >>> gp = SparseGP(n_inducing=10).fit(x, np.sin(x[:, 0]) + 0.1 * rng.standard_normal(500))
@@ -74,11 +101,11 @@ class SparseGP(AnsweringRegressor):
     def __init__(
         self,
         n_inducing: int = 100,
-        inducing: Any = None,
-        kernel: Any = None,
+        inducing: ArrayLike | None = None,
+        kernel: Kernel | None = None,
         noise: float | None = None,
-        mean: str = "constant",
-        prediction: str = "targets",
+        mean: Literal["constant", "zero"] = "constant",
+        prediction: Literal["targets", "latent"] = "targets",
         optimize: bool = True,
         learn_inducing: bool = True,
         learn_hyperparameters: bool = True,
@@ -103,30 +130,61 @@ class SparseGP(AnsweringRegressor):
         self.full_iterations = full_iterations
         self.seed = seed
 
-    def fit(self, X: Any, y: Any = None, client: Any = None, progress: Any = None) -> Self:
-        """Learn from rows X and targets y: (m,), or (m, t); or from a source X that has both, without y.
+    def fit(
+        self,
+        X: "ArrayLike | Source",
+        y: ArrayLike | None = None,
+        client: "Client | None" = None,
+        progress: Callable[[int, float], None] | None = None,
+    ) -> Self:
+        """Learn from rows and targets.
 
-        `client` is a Dask client whose workers read the rows. `progress` is called with the number of evaluations and
-        the best objective so far.
+        Parameters
+        ----------
+        X : array_like of shape (m, d), dask collection, or Source
+            Rows, or a source of rows with targets.
+        y : array_like of shape (m,) or (m, t), optional
+            Targets, unless the source has them.
+        client : distributed.Client, optional
+            Its workers read the rows.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        SparseGP
+            This estimator.
         """
         source = self._source(X, y, client, first=True)
-        seen = self._survey(source)
+        summary = self._summary(source)
         if not self.optimize or not (self.learn_inducing or self.learn_hyperparameters):
-            return self._conclude(self._as_given(seen).having_read(source), None)
-        reading, result = self._learned(source, seen, progress)
-        return self._conclude(reading.having_read(source), result)
+            return self._conclude(self._as_given(summary).plus(source), None)
+        partial, result = self._learned(source, summary, progress)
+        return self._conclude(partial.plus(source), result)
 
-    def partial_fit(self, X: Any, y: Any = None, client: Any = None) -> Self:
+    def partial_fit(
+        self, X: "ArrayLike | Source", y: ArrayLike | None = None, client: "Client | None" = None
+    ) -> Self:
         """Add rows and learn nothing: neither kernel, noise nor inducing points change. Rows may come in any order.
 
         After `fit` it adds to what was learned there. Without `fit`, give the inducing points: otherwise they are
         chosen from the first rows, whatever these are. Without a given kernel, lengthscales come from the inducing
         points, and variance and noise follow the targets.
+
+        Parameters
+        ----------
+        X, y, client
+            As in `fit`.
+
+        Returns
+        -------
+        SparseGP
+            This estimator.
         """
-        first = not hasattr(self, "_reading")
+        first = not hasattr(self, "_partial")
         source = self._source(X, y, client, first)
-        reading = self._as_given(self._survey(source)) if first else self._reading
-        return self._conclude(reading.having_read(source), None if first else self.fit_result_)
+        partial = self._as_given(self._summary(source)) if first else self._partial
+        return self._conclude(partial.plus(source), None if first else self.fit_result_)
 
     def unread(self) -> Self:
         """Return a model like this one, with all that was learned, that has read no rows: for rows elsewhere.
@@ -142,7 +200,7 @@ class SparseGP(AnsweringRegressor):
         check_is_fitted(self)
         other = clone(self)
         other._restore_columns(self._fitted_columns())
-        other._reading, other.fit_result_ = dataclasses.replace(self._reading, sums=None), self.fit_result_
+        other._partial, other.fit_result_ = dataclasses.replace(self._partial, statistics=None), self.fit_result_
         return other
 
     def merge(self, other: "SparseGP") -> Self:
@@ -154,7 +212,7 @@ class SparseGP(AnsweringRegressor):
             )
         check_is_fitted(other)
         self._check_same_columns(other)
-        return self._conclude(self._reading.merged(other._reading), self.fit_result_)
+        return self._conclude(self._partial.merged(other._partial), self.fit_result_)
 
     def log_marginal_likelihood(self) -> float:
         """Return the log evidence of all targets at the hyperparameters that are used."""
@@ -173,11 +231,11 @@ class SparseGP(AnsweringRegressor):
         """Tell whether any rows were read."""
         return hasattr(self, "posterior_")
 
-    def _known_columns(self, x: Any) -> np.ndarray:
+    def _known_columns(self, x: Any) -> Array:
         check_is_fitted(self)
         return validate_data(self, x, reset=False, dtype=np.float64)
 
-    def _source(self, X: Any, y: Any, client: Any, first: bool) -> Source:
+    def _source(self, X: Any, y: Any, client: "Client | None", first: bool) -> Source:
         """Return the rows to read, checked; the first ones say what columns there are."""
         if hasattr(X, "__dask_graph__") or hasattr(y, "__dask_graph__"):
             X, y = as_cluster_source(X, y, client), None
@@ -196,12 +254,12 @@ class SparseGP(AnsweringRegressor):
             X = Table(X, np.asarray(y, dtype=np.float64))
         return X if client is None else as_cluster_source(X, client=client)
 
-    def _survey(self, source: Source) -> Survey:
-        return survey(source, self.seed, as_count(self.sample_size, "sample_size"))
+    def _summary(self, source: Source) -> Summary:
+        return summarize(source, self.seed, as_count(self.sample_size, "sample_size"))
 
-    def _points(self, rows: np.ndarray) -> np.ndarray:
+    def _points(self, rows: Array) -> Array:
         """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
-        check_choice(self.mean, "mean", MEANS)
+        check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.prediction, "prediction", ("targets", "latent"))
         if self.inducing is None:
             return starting_points(rows, as_count(self.n_inducing, "n_inducing"), self.seed)
@@ -218,51 +276,45 @@ class SparseGP(AnsweringRegressor):
         remedy = "It is a standard deviation in the units of the targets; None starts from the data."
         return None if self.noise is None else as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
 
-    def _as_given(self, seen: Survey) -> Reading:
-        """Return a reading that learns nothing; a noise that is not given is in proportion to the amplitude."""
-        points, noise = self._points(seen.sample.x), self._given_noise()
+    def _as_given(self, summary: Summary) -> "_PartialFit":
+        """Return a partial fit that learns nothing; a noise that is not given is in proportion to the amplitude."""
+        points, noise = self._points(summary.sample.x), self._given_noise()
         if self.kernel is None:
-            variance = 1.0 if noise is None else (noise / NOISE_START) ** 2
+            variance = 1.0 if noise is None else (noise / SearchRanges.noise_start) ** 2
             kernel = smooth_kernel(points, variance, trend=False).kernel
         else:
             kernel = as_kernel(self.kernel, "kernel")
         if noise is None:
-            noise = NOISE_START * float(np.sqrt(np.mean(kernel.diag(points))))
+            noise = SearchRanges.noise_start * float(np.sqrt(np.mean(kernel.diag(points))))
         follows = self.kernel is None and self.noise is None
-        return self._reading_with(SparseModel(kernel, points, noise), seen, follows=follows)
+        return _PartialFit(SparseModel(kernel, points, noise), self.mean == "constant", follows)
 
-    def _reading_with(self, model: SparseModel, seen: Survey, **settings: Any) -> Reading:
-        return Reading(model, centered=self.mean == "constant", origin=self._offset(seen), **settings)
-
-    def _offset(self, seen: Survey) -> np.ndarray:
-        return seen.mean if self.mean == "constant" else np.zeros_like(seen.mean)
-
-    def _learned(self, source: Source, seen: Survey, progress: Any) -> tuple[Reading, FitResult]:
-        """Learn a model; return a reading that uses it, and how learning went."""
-        points = self._points(seen.sample.x)
-        offset, scale = self._offset(seen), np.ones(len(seen.mean))
+    def _learned(
+        self, source: Source, summary: Summary, progress: Callable[[int, float], None] | None
+    ) -> tuple["_PartialFit", FitResult]:
+        """Learn a model; return a partial fit that uses it, and how learning went."""
+        points, centered = self._points(summary.sample.x), self.mean == "constant"
+        offset = summary.mean if centered else np.zeros_like(summary.mean)
+        scale = np.ones(len(offset))
         if len(scale) > 1 and (self.kernel is None or self.learn_hyperparameters):
-            squares = seen.squares / seen.count + (seen.mean - offset) ** 2
-            scale = np.array([deviation(*pair) for pair in zip(squares, offset, strict=True)])
-        scaled = seen.standardized(offset, scale)
+            scale = deviation(summary.mean_squares(offset), offset)
+        scaled = summary.standardized(offset, scale)
         choice = self._choice(scaled.sample)
         starts = self._starts(choice, points, scaled.sample, scale)
         search = self._search(starts, scaled.sample.z, choice, progress)
-        others = [start.values() for start in starts[1:]]
-        result = learn(starts[0], source.standardized(offset, scale), scaled, search, others)
-        warn_if_no_better(result.log_evidence, _constant(seen, scale))
-        return Reading(result.model, centered=self.mean == "constant", scale=scale, origin=offset), result
+        also = [start.values() for start in starts[1:]]
+        result = search.run(starts[0], source.standardized(offset, scale), scaled, also)
+        warn_if_no_better(result.log_evidence, _constant(summary, scale))
+        return _PartialFit(result.model, centered, scale=scale), result
 
     def _choice(self, sample: Table) -> KernelChoice:
-        variance = deviation(float(np.mean(sample.z**2)), 0.0) ** 2
+        variance = float(deviation(np.mean(sample.z**2, keepdims=True).ravel(), np.zeros(1))[0]) ** 2
         if self.kernel is None:
             return smooth_kernel(sample.x, variance, trend=False).under("kernel.")
         kernel = as_kernel(self.kernel, "kernel")
         return KernelChoice(in_data_units(kernel, sample.x, variance) if self.learn_hyperparameters else kernel)
 
-    def _starts(
-        self, choice: KernelChoice, points: np.ndarray, sample: Table, scale: np.ndarray
-    ) -> list[SparseModel]:
+    def _starts(self, choice: KernelChoice, points: Array, sample: Table, scale: Array) -> list[SparseModel]:
         """Return where learning starts: at the scales of the data and, if anything was given, from that."""
         noise, from_data = self._given_noise(), noise_start(sample.z)
         if not self.learn_hyperparameters:
@@ -274,52 +326,137 @@ class SparseGP(AnsweringRegressor):
             starts += [SparseModel(kernel, points, from_data if noise is None else noise / unit)]
         return starts
 
-    def _search(self, starts: list[SparseModel], z: np.ndarray, choice: KernelChoice, progress: Any) -> Search:
+    def _search(
+        self,
+        starts: list[SparseModel],
+        z: Array,
+        choice: KernelChoice,
+        progress: Callable[[int, float], None] | None,
+    ) -> SparseSearch:
         values = starts[0].values()
         everything = [path for path, value in values.items() if path.startswith("kernel.") and np.any(value)]
         hyperparameters = (*(everything if choice.free is None else choice.free), "noise")
         noises = [*noise_range(z), *(model.noise for model in starts)]
-        return Search(
-            (*hyperparameters * self.learn_hyperparameters, *("inducing",) * self.learn_inducing),
-            {**choice.bounds, "noise": (min(noises), max(noises))},
-            choice.hyperpriors,
-            self.n_restarts,
-            as_count(self.max_iterations, "max_iterations"),
-            as_count(self.full_iterations, "full_iterations"),
-            self.seed,
-            progress,
+        return SparseSearch(
+            free=(*hyperparameters * self.learn_hyperparameters, *("inducing",) * self.learn_inducing),
+            bounds={**choice.bounds, "noise": (min(noises), max(noises))},
+            hyperpriors=choice.hyperpriors,
+            n_restarts=self.n_restarts,
+            max_iterations=as_count(self.max_iterations, "max_iterations"),
+            full_iterations=as_count(self.full_iterations, "full_iterations"),
+            seed=self.seed,
+            progress=progress,
         )
 
-    def _conclude(self, reading: Reading, result: FitResult | None) -> Self:
-        """Build the posterior from the sums: the only way to one, so a loaded model is the same to the last bit."""
-        model, statistics, offset, scale = reading.settled()
-        self._reading, self.fit_result_ = reading, result
-        self.posterior_ = model.condition(statistics, reading.flat, of=self.prediction)
+    def _conclude(self, partial: "_PartialFit", result: FitResult | None) -> Self:
+        """Build the posterior from the sums: the only way to one, so that a loaded model is the same."""
+        model, statistics, offset, scale = partial.in_units()
+        self._partial, self.fit_result_ = partial, result
+        self.posterior_ = model.condition(statistics, partial.flat, of=self.prediction)
         self.kernel_, self.inducing_, self.noise_ = model.kernel, model.inducing, model.noise
-        self.offset_: Any = float(offset[0]) if reading.flat else offset
-        self.scale_: Any = float(scale[0]) if reading.flat else scale
+        self.offset_: Any = float(offset[0]) if partial.flat else offset
+        self.scale_: Any = float(scale[0]) if partial.flat else scale
         return self
 
-    def _range_seen(self) -> Any:
+    def _range_seen(self) -> Array | None:
         check_is_fitted(self)
-        span = self._reading.span
-        return None if span is None else np.array([span.low, span.high])
+        statistics = self._partial.statistics
+        assert statistics is not None
+        return None if statistics.low is None else np.array([statistics.low, statistics.high])
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what makes a fresh estimator a fitted one, as plain data."""
         check_is_fitted(self)
         summary = None if self.fit_result_ is None else self.fit_result_.state()
-        return {**self._fitted_columns(), "reading": self._reading.state(), "fit_result": summary}
+        partial = {**vars(self._partial), "statistics": vars(self._partial.statistics)}
+        return {**self._fitted_columns(), "partial": partial, "fit_result": summary}
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
-        reading, summary = Reading.from_state(state["reading"]), state["fit_result"]
-        self._conclude(reading, None if summary is None else FitResult.from_state(summary, reading.reader))
+        statistics, summary = Statistics(**state["partial"]["statistics"]), state["fit_result"]
+        partial = _PartialFit(**{**state["partial"], "statistics": statistics})
+        self._conclude(partial, None if summary is None else FitResult.from_state(summary, partial.model))
 
 
-def _constant(seen: Survey, scale: np.ndarray) -> float:
+class _InUnits(NamedTuple):
+    """A model with the statistics of targets (z - offset) / scale."""
+
+    model: SparseModel
+    statistics: Statistics
+    offset: Array
+    scale: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _PartialFit:
+    """A model with the sums over all rows that it has read, in any order.
+
+    The offset of the targets is known at the end, from all of them. So are their scales and the model's amplitude if
+    it `follows` them: then it reads with a variance of about one, and its noise is relative to that.
+    """
+
+    model: SparseModel
+    centered: bool
+    follows: bool = False
+    scale: Array | None = None
+    """What the targets are divided by, if that is known before; one for each column."""
+    flat: bool = True
+    statistics: Statistics | None = None
+
+    @property
+    def _scale(self) -> Array:
+        assert self.statistics is not None
+        return np.ones(self.statistics.targets) if self.scale is None else self.scale
+
+    def plus(self, source: Source) -> "_PartialFit":
+        """Return what is known after these rows too."""
+        found = self.model.statistics(source)
+        if self.statistics is None:
+            return dataclasses.replace(self, flat=source.flat, statistics=found)
+        return dataclasses.replace(self, statistics=self.statistics + found)
+
+    def merged(self, other: "_PartialFit") -> "_PartialFit":
+        """Return what both know together; both have to read with the same model, in the same units."""
+        assert self.statistics is not None
+        assert other.statistics is not None
+        one, two = self.model, other.model
+        alike = {
+            "kernels": same(one.kernel, two.kernel),
+            "inducing points": np.array_equal(one.inducing, two.inducing),
+            "noises": (one.noise, self.follows) == (two.noise, other.follows),
+            "means (constant or zero)": self.centered == other.centered,
+            "target columns": self.statistics.targets == other.statistics.targets and self.flat == other.flat,
+            "units": np.array_equal(self._scale, other._scale),
+        }
+        different = [name for name, equal in alike.items() if not equal]
+        if different:
+            raise ArgumentError(
+                "other",
+                f"the two models do not read their rows alike, so their sums cannot be added: {', '.join(different)} "
+                "differ. Let one of them come from the other before it reads its rows: other = gp.unread(), then "
+                "other.partial_fit(rows, targets) and gp.merge(other).",
+            )
+        return dataclasses.replace(self, statistics=self.statistics + other.statistics)
+
+    def in_units(self) -> _InUnits:
+        """Return the model and the statistics of all rows, with targets in their final units."""
+        sums, model = self.statistics, self.model
+        assert sums is not None
+        offset = sums.means if self.centered else np.zeros(sums.targets)
+        scale = self._scale
+        if not self.follows:
+            return _InUnits(model, sums.standardized(offset, scale), offset, scale)
+        spread = deviation(sums.standardized(offset).squares / sums.count, offset)
+        if not self.flat:
+            return _InUnits(model, sums.standardized(offset, spread), offset, spread)
+        factor, kernel = float(spread[0]), model.kernel
+        model = model.replace(kernel=kernel.rescaled(factor**2), noise=model.noise * factor)
+        return _InUnits(model, sums.standardized(offset).scaled(factor), offset, scale)
+
+
+def _constant(summary: Summary, scale: Array) -> float:
     """Return the log evidence of a constant, for the targets of all rows divided by `scale`."""
-    spread = np.sqrt(seen.squares / seen.count)
-    moving = np.where(spread > 1e-12 * np.abs(seen.mean), spread / scale, 0.0)  # the rest is rounding
-    return constant_log_evidence(seen.count * len(scale), float(np.mean(moving**2)))
+    spread = np.sqrt(summary.squares / summary.count)
+    moving = np.where(spread > 1e-12 * np.abs(summary.mean), spread / scale, 0.0)  # the rest is rounding
+    return constant_log_evidence(summary.count * len(scale), float(np.mean(moving**2)))

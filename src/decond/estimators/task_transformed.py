@@ -1,37 +1,33 @@
 """Two tables that share only a mediator: z as a function of x, with error bars."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from decond.checks import as_number, as_targets, check_choice
-from decond.errors import ArgumentError
-from decond.estimators.aggregate import LISTED, SAMPLED, learn_groups
-from decond.estimators.base import (
-    Extra,
-    Fit,
-    PosteriorRegressor,
-    deviation_of,
-    fitted_quietly,
-    free_paths,
-    noise_range,
-    noise_start,
-)
-from decond.estimators.defaults import (
-    AMPLITUDE_SPREAD,
-    VARIANCES,
-    KernelChoice,
+from decond.conditional import InputDensity, MediatorSmoother
+from decond.conditional.mediator import (
+    SharedGroups,
     label_columns,
+    linked_mediators,
     numeric_columns,
-    plain_kernel,
+    shared_groups,
     spread,
 )
-from decond.estimators.groups import SharedGroups, shared_groups
-from decond.estimators.input_density import InputDensity
-from decond.estimators.linked import linked_mediators
-from decond.estimators.mediation import Mediation, Transformation, density_transformation, descriptions
+from decond.conditional.smoother import ConditionalExpectation
+from decond.errors import ArgumentError
+from decond.estimators.aggregate import LISTED, SAMPLED, learn_groups
+from decond.estimators.defaults import (
+    KernelChoice,
+    SearchRanges,
+    deviation_of,
+    noise_range,
+    noise_start,
+    plain_kernel,
+)
+from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, _free_paths, fitted_quietly
 from decond.gp import (
     Aggregated,
     FitResult,
@@ -45,9 +41,13 @@ from decond.gp import (
     sample_latent_inputs,
     select,
 )
+from decond.kernels.base import Kernel
 from decond.parameters import leaves
 
-__all__ = ["TaskTransformedGP"]
+__all__ = ["InstrumentalVariablesGP", "TaskTransformedGP"]
+
+Description = Callable[[Kernel], ConditionalExpectation]
+"""From the kernel of x to E[f(X) | y]."""
 
 
 class TaskTransformedGP(PosteriorRegressor):
@@ -190,7 +190,7 @@ class TaskTransformedGP(PosteriorRegressor):
             groups = shared_groups(y, y_task, targets)
             self._fit_labels(rows, y, groups, targets, errors, group_sizes, progress)
         else:
-            z = self._centered(targets, self.optimize)
+            z = self._centered(targets)
             variance = None if errors is None else (errors / self._unit()) ** 2
             if paper:
                 self._fit_paper(rows, y, y_task, z, variance, progress)
@@ -231,23 +231,23 @@ class TaskTransformedGP(PosteriorRegressor):
         self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
     ) -> None:
         """Learn the paper's model, with the kernels that were given or Gaussian ones."""
-        size, optimize = deviation_of(z) ** 2, self.optimize
+        size = deviation_of(z) ** 2
         first = (
             plain_kernel(x, size)
             if self.kernel_x is None
-            else self._chosen_kernel(self.kernel_x, x, z, optimize, name="kernel_x")
+            else self._chosen_kernel(self.kernel_x, x, z, name="kernel_x")
         )
         second = (
             plain_kernel(y, size)
             if self.kernel_y is None
-            else self._chosen_kernel(self.kernel_y, y, z, optimize, name="kernel_y")
+            else self._chosen_kernel(self.kernel_y, y, z, name="kernel_y")
         )
-        noise = self._start_noise(z, optimize)
+        noise = self._start_noise(z)
         observation = TaskTransformed(
             x, y, y_task, second.kernel, noise=noise, mediator=self.mediator, target_variance=variance
         )
         model = Model(FunctionPrior(first.kernel), observation)
-        if not optimize:
+        if not self.optimize:
             self._use_as_given(model, z)
             return
         choice = _joined(model, first.under("prior.kernel."), second.under("observation.kernel_y."))
@@ -268,7 +268,7 @@ class TaskTransformedGP(PosteriorRegressor):
         progress: Any,
     ) -> None:
         """Learn from labels that both tables have: each target is a mean over the rows with its label."""
-        z = self._centered(targets[groups.task], True)
+        z = self._centered(targets[groups.task])
         means = (groups.means - self.offset_) / self.scale_
         variance = None
         if errors is not None:
@@ -277,12 +277,12 @@ class TaskTransformedGP(PosteriorRegressor):
         observation = Aggregated(
             x[groups.rows],
             groups.group,
-            noise=self._start_noise(z, True),
+            noise=self._start_noise(z),
             group_sizes=_sizes_by_group(group_sizes, y[groups.rows], groups.group),
             repeats=groups.counts,
             target_variance=variance,
         )
-        choice = self._chosen_kernel(self.kernel_x, observation.x, z, True, name="kernel_x")
+        choice = self._chosen_kernel(self.kernel_x, observation.x, z, name="kernel_x")
         learn_groups(self, observation, means, choice, progress)
 
     def _fit_mean(
@@ -294,20 +294,19 @@ class TaskTransformedGP(PosteriorRegressor):
         first search is restarted; the others begin where the last one ended.
         """
         choice = self._scaled_kernel(x, z).under("prior.kernel.")
-        prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z, True), None
+        prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z), None
         fits: list[Fit] = []
         spent = 0
         also: list[dict[str, Any]] = []
         for name, description in self._descriptions(x, y, y_task):
             for last in (False, True) if not fits else (True,):
-                transformation = description(prior.covariance)
-                model = self._given(prior, transformation, noise, choice, variance)
+                model = self._given(prior, description(prior.covariance), noise, choice, variance)
                 extra = Extra(
                     ["observation.noise"],
-                    [(choice.amplitude, "observation.scale")],
                     {"observation.noise": noise_range(z)},
-                    restarts=restarts,
-                    also=also,
+                    [(choice.amplitude or "", "observation.scale")],
+                    restarts,
+                    also,
                 )
                 fit = self._learn(name, model, z, choice, extra, progress, integrate=last)
                 prior, noise, restarts = fit.result.model.prior, fit.result.model.observation.noise, 0
@@ -320,19 +319,16 @@ class TaskTransformedGP(PosteriorRegressor):
                     spent += fit.result.evaluations
         self._conclude(fits, z, spent)
 
-    def _descriptions(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray) -> list[tuple[str, Any]]:
-        """Return the ways to describe p(x | y): by name, a function from the kernel of x to a transformation."""
-
-        def smoother(mediation: Mediation) -> Any:
-            return lambda kernel: mediation.transformation(kernel, x)
-
+    def _descriptions(self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray) -> list[tuple[str, Description]]:
+        """Return the ways to describe p(x | y): by name, a function from the kernel of x to E[f(X) | y]."""
+        smoothers = _smoothers(x, y, y_task, self.seed)
         names = ("x given y by smoothing over y", "x given y by smoothing over E[x | y]")
-        found = [
-            (name, smoother(one)) for name, one in zip(names, descriptions(x, y, y_task, self.seed), strict=False)
+        found: list[tuple[str, Description]] = [
+            (name, smoother.expectation) for name, smoother in zip(names, smoothers, strict=False)
         ]
         if x.dtype.kind == "f" and not label_columns(y):
             density = InputDensity(x, y.astype(np.float64), y_task.astype(np.float64), self.seed)
-            found.append(("x given y by shifted residuals", density_transformation(density)))
+            found.append(("x given y by shifted residuals", density.expectation()))
         return found
 
     def _fit_single(
@@ -347,9 +343,9 @@ class TaskTransformedGP(PosteriorRegressor):
             support, tables = density.support, density.bootstrap(settings.tables, self.drift)
         else:
             kernel = plain_kernel(x, 1.0).kernel
-            found = descriptions(x, y, y_task, self.seed)
-            support, tables = x, [one.probabilities(kernel, x) for one in found]
-        choice = self._chosen_kernel(self.kernel_x, x, z, True, name="kernel_x").under("prior.kernel.")
+            smoothers = _smoothers(x, y, y_task, self.seed)
+            support, tables = x, [smoother.probabilities(kernel) for smoother in smoothers]
+        choice = self._chosen_kernel(self.kernel_x, x, z, name="kernel_x").under("prior.kernel.")
         weights = np.mean(tables, axis=0)
         observation = LatentInput(
             support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance
@@ -357,7 +353,7 @@ class TaskTransformedGP(PosteriorRegressor):
         model = Model(FunctionPrior(choice.kernel), observation)
         extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(z)})
         variables = select(
-            model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+            model, _free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
         )
         candidate = sample_latent_inputs(
             "latent inputs",
@@ -384,14 +380,19 @@ class TaskTransformedGP(PosteriorRegressor):
         self._conclude([Fit(candidate, result)], z)
 
     def _given(
-        self, prior: FunctionPrior, transformation: Transformation, noise: float, choice: KernelChoice, variance: Any
+        self,
+        prior: FunctionPrior,
+        expectation: ConditionalExpectation,
+        noise: float,
+        choice: KernelChoice,
+        variance: Any,
     ) -> Model:
         """Return the model with M and C given; C has the variance of f."""
         amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
-        covariance = transformation.covariance if self.mediator == "full" else None
+        covariance = expectation.covariance if self.mediator == "full" else None
         observation = Transformed(
-            transformation.points,
-            transformation.weights,
+            expectation.points,
+            expectation.weights,
             covariance,
             noise=noise,
             scale=amplitude,
@@ -404,7 +405,7 @@ class TaskTransformedGP(PosteriorRegressor):
 
         Parts of a sum keep their proportions: the amplitude alone is learned, so that it is the variance of f.
         """
-        choice = self._chosen_kernel(self.kernel_x, x, z, True, trend=False, name="kernel_x")
+        choice = self._chosen_kernel(self.kernel_x, x, z, trend=False, name="kernel_x")
         if choice.amplitude is not None:
             return choice
         if hasattr(choice.kernel, "variance"):
@@ -415,8 +416,8 @@ class TaskTransformedGP(PosteriorRegressor):
         bounds = {path: limits for path, limits in inner.bounds.items() if not path.endswith("variance")}
         priors = {path: prior for path, prior in inner.hyperpriors.items() if not path.endswith("variance")}
         free = tuple(path for path in leaves(kernel) if path == "variance" or not path.endswith("variance"))
-        priors["variance"] = LogNormal(sizes[0], AMPLITUDE_SPREAD)
-        bounds["variance"] = (VARIANCES[0] * min(sizes), VARIANCES[1] * max(sizes))
+        priors["variance"] = LogNormal(sizes[0], SearchRanges.amplitude_spread)
+        bounds["variance"] = (SearchRanges.variances[0] * min(sizes), SearchRanges.variances[1] * max(sizes))
         return KernelChoice(kernel, "variance", bounds, priors, free, given)
 
     def _with_other_setting(self) -> tuple[str, Any] | None:
@@ -433,6 +434,90 @@ class TaskTransformedGP(PosteriorRegressor):
         other = clone(self).set_params(targets="single" if self.targets == "mean" else "mean", drift=0.0)
         words = SINGLE if self.targets == "mean" else MEAN
         return words, fitted_quietly(other, x, y, y_task, z, z_std, None)
+
+
+class InstrumentalVariablesGP(TaskTransformedGP):
+    """The structural function f of outcome = f(treatment) + error, error correlated with the treatment.
+
+    Two-stage kernel instrumental-variable regression is the algebra of task-transformed regression in other words:
+    the first stage learns the treatment given the instrument, which is the mediator, and the second the outcome.
+
+    An instrument moves the treatment, is independent of the error, and acts on the outcome through the treatment
+    only: then E[outcome | instrument] = E[f(treatment) | instrument], which can be solved for f. An ordinary
+    regression of the outcome on the treatment would be biased. Parameters are those of `TaskTransformedGP`
+    without `targets` and `drift`: the model is always one of means given the instrument. `kernel_x` is the kernel of
+    the treatment, `kernel_y` that of the instrument.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> instrument, confounder = rng.uniform(-3, 3, 200), rng.standard_normal(200)
+    >>> treatment = instrument + 0.5 * confounder
+    >>> outcome = 2 * np.sin(treatment) + confounder + 0.1 * rng.standard_normal(200)
+    >>> iv = InstrumentalVariablesGP().fit(treatment, instrument, outcome)
+    >>> iv.predict([[0.0]]).shape
+    (1,)
+    """
+
+    def __init__(
+        self,
+        kernel_x: Any = None,
+        kernel_y: Any = None,
+        noise: float | None = None,
+        mean: str = "constant",
+        mediator: str = "full",
+        uncertainty: str = "honest",
+        optimize: bool = True,
+        n_restarts: int = 4,
+        seed: int = 0,
+    ) -> None:
+        # The error is correlated with the treatment, so only means given the instrument can be used.
+        super().__init__(
+            kernel_x,
+            kernel_y,
+            noise,
+            mean,
+            mediator,
+            uncertainty=uncertainty,
+            optimize=optimize,
+            n_restarts=n_restarts,
+            seed=seed,
+        )
+
+    def fit(  # type: ignore[override]
+        self,
+        treatment: Any,
+        instrument: Any,
+        outcome: Any,
+        instrument_of_outcome: Any = None,
+        progress: Any = None,
+    ) -> Self:
+        """Learn f from rows of (treatment, instrument) and of (instrument, outcome).
+
+        Parameters
+        ----------
+        treatment : array_like of shape (n, d)
+            Treatment in the first table.
+        instrument : array_like of shape (n, e)
+            Instrument in the first table.
+        outcome : array_like of shape (m,) or (m, t)
+            Outcome in the second table.
+        instrument_of_outcome : array_like of shape (m, e), optional
+            Instrument in the second table; None says that there is one table only.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        self
+        """
+        one_table = instrument_of_outcome is None
+        second = instrument if one_table else instrument_of_outcome
+        names = ("treatment", "instrument", "instrument" if one_table else "instrument_of_outcome", "outcome")
+        return self._fit_tables((treatment, instrument, second, outcome), names, None, None, progress)
+
+    def _with_other_setting(self) -> None:
+        """Return nothing: targets are always means given the instrument."""
+        return
 
 
 SINGLE = 'Your targets look like single measurements, not like means: see targets="single".'
@@ -483,3 +568,9 @@ def _joined(model: Model, first: KernelChoice, second: KernelChoice) -> KernelCh
         own = [path for path in names if path.startswith(prefix)]
         free += own if choice.free is None else choice.free
     return KernelChoice(first.kernel, bounds={**first.bounds, **second.bounds}, free=tuple(free))
+
+
+def _smoothers(x: np.ndarray, y: np.ndarray, y_task: np.ndarray, seed: int) -> list[MediatorSmoother]:
+    """Return a smoother over y and, where x is numbers, one over m(y) = E[x | y]."""
+    direct = MediatorSmoother(x, y, y_task, seed)
+    return [direct, direct.of_means()] if x.dtype.kind == "f" else [direct]

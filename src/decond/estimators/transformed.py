@@ -6,8 +6,8 @@ import numpy as np
 
 from decond.checks import as_targets
 from decond.errors import ArgumentError
-from decond.estimators.base import PosteriorRegressor
 from decond.estimators.defaults import smooth_kernel
+from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import Transformed
 
 __all__ = ["TransformedGP"]
@@ -16,13 +16,20 @@ __all__ = ["TransformedGP"]
 class TransformedGP(PosteriorRegressor):
     """f(x) from weighted sums: z = Mᵀ f(x) + noise with covariance Σ + σ²I, M and Σ given.
 
-    Parameters:
-        kernel: the covariance of f in the units of the data; None chooses from the data.
-        noise: σ of a noise in addition to Σ: a further start where it is learned, the value with ``optimize=False``.
-            Zero is none; None learns it, from a start in the units of the targets.
-        mean: "zero" (the default here, because the columns of M need not sum to one), or "constant".
-        uncertainty, optimize, n_restarts, seed: as for `TaskTransformedGP`.
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The covariance of f in the units of the data; None chooses from the data.
+    noise : float, optional
+        σ of a noise in addition to Σ: a further start where it is learned, the value with ``optimize=False``. Zero is
+        none; None learns it, from a start in the units of the targets.
+    mean : {"zero", "constant"}
+        "zero" is the default here, because the columns of M need not sum to one.
+    uncertainty, optimize, n_restarts, seed
+        As for `TaskTransformedGP`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> x = np.linspace(0, 6, 60)
     >>> differences = np.eye(60)[:, 1:] - np.eye(60)[:, :-1]
@@ -51,7 +58,25 @@ class TransformedGP(PosteriorRegressor):
         self.seed = seed
 
     def fit(self, x: Any, transformation: Any, z: Any, noise_covariance: Any = None, progress: Any = None) -> Self:
-        """Learn from rows x, a matrix M (n, m), targets z (m,) and Σ: a number, a vector or a matrix of variances."""
+        """Learn from rows and weighted sums of f over them.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            Rows.
+        transformation : array_like of shape (n, m)
+            M.
+        z : array_like of shape (m,) or (m, t)
+            Targets.
+        noise_covariance : float or array_like of shape (m,) or (m, m), optional
+            Σ: a variance, a diagonal or a matrix.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+
+        Returns
+        -------
+        self
+        """
         rows = self._remember_columns(x, "x")
         seen = Transformed(rows, transformation, noise_covariance, noise=1.0)
         if self.mean == "constant" and not np.allclose(seen.transformation.sum(axis=0), 1.0, atol=1e-6):
@@ -60,10 +85,10 @@ class TransformedGP(PosteriorRegressor):
                 'mean="constant" needs columns of transformation that sum to one, so that f and z have one mean. '
                 'Use mean="zero".',
             )
-        targets = self._centered(as_targets(z, "z", seen.size, seen.partner), self.optimize)
-        noise = 0.0 if self.noise == 0 else self._start_noise(targets, self.optimize)
-        choice = self._chosen_kernel(self.kernel, rows, targets, self.optimize, gain=_gain(seen))
-        return self._learn_or_use(seen.replace(noise=noise), targets, choice, self.optimize, progress)
+        targets = self._centered(as_targets(z, "z", seen.size, seen.partner))
+        noise = 0.0 if self.noise == 0 else self._start_noise(targets)
+        choice = self._chosen_kernel(self.kernel, rows, targets, gain=_gain(seen))
+        return self._learn_or_use(seen.replace(noise=noise), targets, choice, progress)
 
 
 def _gain(seen: Transformed) -> float:

@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from decond.checks import as_count, as_rows, frozen
+from decond.checks import as_count, frozen
 from decond.features.base import FeatureMap, as_kernel
 from decond.kernels.base import Kernel
 from decond.linalg import pivoted_cholesky, whiten
@@ -27,15 +27,17 @@ class Nystrom(FeatureMap):
 
     def __post_init__(self) -> None:
         """Check the landmarks."""
-        object.__setattr__(self, "base", as_kernel(self.base, "base"))
-        object.__setattr__(self, "landmarks", frozen(as_rows(self.landmarks, "landmarks")))
+        base = as_kernel(self.base, "base")
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "landmarks", frozen(base.points(self.landmarks, "landmarks")))
         super().__post_init__()
 
     @classmethod
     def pivoted(cls, kernel: Kernel, x: Any, n_landmarks: int, tolerance: float = 1e-12) -> Self:
         """Choose up to `n_landmarks` rows of `x`; fewer if these explain all but `tolerance` of the variance."""
         as_count(n_landmarks, "n_landmarks")
-        kernel, rows = as_kernel(kernel, "kernel"), as_rows(x, "x")
+        kernel = as_kernel(kernel, "kernel")
+        rows = kernel.points(x, "x")
         pivots, _ = pivoted_cholesky(
             kernel.diagonal(rows), lambda i: kernel.gram(rows, rows[[i]])[:, 0], n_landmarks, tolerance
         )

@@ -1,40 +1,43 @@
 """Regression from indirect data: a prior, an observation, one conditioning routine.
 
 Everything here is one equation, z̃ = Mᵀ f(x) + noise(Σ). The prior says what f may be, the observation yields
-(M, Σ), and `condition` returns the posterior. See `decond.gp.models` for the paper's cube. `compare` runs
-whole estimators beside each other; it lives with them, in `decond.estimators.comparison`.
+(M, Σ), and `condition` returns the posterior. See `decond.gp.conditioning` for the paper's cube.
 """
 
-from importlib import import_module
-from typing import Any
-
-from decond.gp.conditional import (
-    ConditionalChoice,
-    ConditionalFit,
-    ConditionalGrid,
-    conditional_model,
-    learn_conditional,
-)
-from decond.gp.conditioning import condition, log_evidence, log_evidence_and_gradient
-from decond.gp.fit import BoundWarning, FitResult, NoSignalWarning, maximize_evidence, warn_if_constant
-from decond.gp.laplace import HyperparameterSample, LaplaceSettings, sample_hyperparameters
+from decond.gp.conditional_learning import ConditionalFit, ConditionalSettings, conditional_model, learn_conditional
+from decond.gp.conditioning import PointEstimate, condition, estimate, log_evidence, log_evidence_and_gradient
 from decond.gp.latent_input import LatentInput
-from decond.gp.latent_inputs import SamplerSettings, sample_latent_inputs
-from decond.gp.mixture import MixturePosterior
-from decond.gp.model_average import Candidate, ModelAverage, stacking_weights
-from decond.gp.models import PointEstimate, estimate
+from decond.gp.latent_sampler import SamplerSettings, sample_latent_inputs
+from decond.gp.model_average import (
+    Candidate,
+    HyperparameterSample,
+    LaplaceSettings,
+    ModelAverage,
+    sample_hyperparameters,
+    stacking_weights,
+)
 from decond.gp.observations import Aggregated, Direct, Observation, TaskTransformed, Transformed
-from decond.gp.posterior import Posterior
+from decond.gp.posteriors import MixturePosterior, Posterior
 from decond.gp.priors import FunctionPrior, Prior, WeightPrior
-from decond.gp.variables import Learnable, LogNormal, Model, Variable, select
+from decond.gp.search import (
+    BoundWarning,
+    FitResult,
+    Learnable,
+    LogNormal,
+    Model,
+    NoSignalWarning,
+    Variable,
+    maximize_evidence,
+    select,
+    warn_if_constant,
+)
 
 __all__ = [
     "Aggregated",
     "BoundWarning",
     "Candidate",
-    "ConditionalChoice",
     "ConditionalFit",
-    "ConditionalGrid",
+    "ConditionalSettings",
     "Direct",
     "FitResult",
     "FunctionPrior",
@@ -56,7 +59,6 @@ __all__ = [
     "Transformed",
     "Variable",
     "WeightPrior",
-    "compare",
     "condition",
     "conditional_model",
     "estimate",
@@ -70,15 +72,3 @@ __all__ = [
     "stacking_weights",
     "warn_if_constant",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Find `compare` on first use (PEP 562): estimators stand on this package, which may not import them."""
-    if name == "compare":
-        return import_module("decond.estimators.comparison").compare
-    raise AttributeError(f"module 'decond.gp' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """List the public names, imported yet or not."""
-    return sorted({*globals(), *__all__})

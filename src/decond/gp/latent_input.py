@@ -17,12 +17,10 @@ from scipy.special import logsumexp, rel_entr
 from decond.autodiff import symmetric_gram_pullback
 from decond.checks import as_rows, check_same_length, frozen
 from decond.errors import ArgumentError
-from decond.gp import linear_gaussian
-from decond.gp.linearization import FixedLinearization, Gradient, Linearization
-from decond.gp.mixture import MixturePosterior
+from decond.gp.linear_gaussian import Gradient, Linearization
 from decond.gp.observations import Observation, as_target_variance, with_known_variance
-from decond.gp.posterior import Posterior
-from decond.gp.priors import Prior, prior_mean
+from decond.gp.posteriors import MixturePosterior, Posterior, posterior_of
+from decond.gp.priors import Prior
 from decond.linalg import add_to_diagonal, cholesky, gaussian_log_density, multiply, square_root
 from decond.parameters import parameter, positive
 
@@ -121,20 +119,16 @@ class LatentInput(Observation):
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return the model of the means, z ≈ Wᵀ f(x) + noise; conditioning uses the whole distribution instead."""
+        return Linearization(self.weights, with_known_variance(self.noise**2, self.target_variance))
 
-        def pull(bar: Any) -> Gradient:
-            return {"noise": 2.0 * self.noise * float(bar if np.ndim(bar) == 0 else np.trace(bar))}
-
-        return FixedLinearization(self.weights, with_known_variance(self.noise**2, self.target_variance), pull)
-
-    def posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str = "auto") -> Any:
+    def _posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> Any:
         """Return the posterior of f: a mixture over sampled assignments, or Gaussian if the assignment is given."""
         targets = self._flat(z)
         if self.assignment is not None:
             columns = (self.assignment, np.arange(self.size))
             indicator = sparse.csr_array((np.ones(self.size), columns), shape=(len(points), self.size))
-            linear = FixedLinearization(indicator, self.variance, _no_gradient)
-            return linear_gaussian.posterior(prior, points, linear, targets, "function")
+            linear = Linearization(indicator, self.variance)
+            return posterior_of(prior, points, linear, targets, "function")
         settings = GibbsSettings()
         bound = _Bound(self, prior, points, targets, settings)
         state = GibbsState(self.weights, targets, np.random.default_rng(0))
@@ -144,7 +138,7 @@ class LatentInput(Observation):
         parts, likelihoods, predictions = [], [], []
         for sweep in range(settings.warmup + settings.draws * settings.thinning):
             pooled = PooledTargets.of(state.assignment, targets, self.variance)
-            f = pooled.draw(gram, root, float(prior_mean(prior, 1)[0]), state.rng)
+            f = pooled.draw(gram, root, float(prior.mean_of(1)[0]), state.rng)
             state.draw_assignment(f, self.variance)
             if sweep >= settings.warmup and sweep % settings.thinning == 0:
                 parts.append(PooledTargets.of(state.assignment, targets, self.variance).posterior(prior, points))
@@ -153,11 +147,11 @@ class LatentInput(Observation):
         left_out = leave_one_out(np.array(likelihoods), predictions)
         return LatentInputPosterior(parts, bound.value, left_out)
 
-    def log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str = "auto") -> float:
+    def _log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> float:
         """Return the variational lower bound of log p(z), or log p(z | assignment) if the assignment is given."""
         return _Bound(self, prior, points, self._flat(z), GibbsSettings()).value
 
-    def log_evidence_and_gradient(
+    def _log_evidence_and_gradient(
         self, prior: Prior, points: np.ndarray, z: np.ndarray, with_points: bool
     ) -> tuple[float, Gradient]:
         """Return the same with its gradient, which by the envelope theorem holds the variational posterior fixed."""
@@ -199,8 +193,8 @@ class PooledTargets(NamedTuple):
     def posterior(self, prior: Prior, points: np.ndarray) -> Posterior:
         """Return the Gaussian posterior of f given the assignment."""
         identity = sparse.eye_array(len(self.rows), format="csr")
-        linear = FixedLinearization(identity, 1.0 / self.precision, _no_gradient, identity=True)
-        return linear_gaussian.posterior(prior, points[self.rows], linear, self.mean, "function")
+        linear = Linearization(identity, 1.0 / self.precision, identity=True)
+        return posterior_of(prior, points[self.rows], linear, self.mean, "function")
 
     def draw(self, gram: np.ndarray, root: np.ndarray, offset: float, rng: np.random.Generator) -> np.ndarray:
         """Draw f at all rows of x by Matheron's rule, from K = root rootᵀ."""
@@ -331,7 +325,7 @@ class _Bound:
         self, seen: LatentInput, prior: Prior, points: np.ndarray, z: np.ndarray, settings: GibbsSettings
     ) -> None:
         self._seen, self._prior, self._points, self._z = seen, prior, points, z
-        self._offset = float(prior_mean(prior, 1)[0])
+        self._offset = float(prior.mean_of(1)[0])
         self._gram = prior.covariance.gram(points, points)
         if seen.assignment is None:
             self._responsibilities = np.array(seen.weights)
@@ -398,8 +392,3 @@ class _Bound:
         if with_points:
             gradient["observation.x"] = pulled.a + pulled.b
         return gradient
-
-
-def _no_gradient(noise_bar: Any) -> Gradient:
-    """Return no gradient: the noise of pooled targets is not differentiated."""
-    return {}

@@ -1,31 +1,211 @@
-"""Candidate models averaged by stacking: what a fitted Gaussian-process estimator keeps, as plain data.
+"""Uncertain hyperparameters and rival models: what a fitted Gaussian-process estimator keeps, as plain data.
 
-A candidate is one model of the targets at one or several sets of hyperparameters. Where several candidates remain
+`sample_hyperparameters` returns a few weighted points around every mode that a search has found. A candidate is one
+model of the targets at one or several sets of hyperparameters. Where several candidates remain
 after the user has stated the facts, their weights maximize the leave-one-out predictive density of the targets
 (Yao, Vehtari, Simpson & Gelman 2018, doi:10.1214/17-BA1091).
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp, ndtri
 
 from decond.gp.conditioning import condition
-from decond.gp.laplace import HyperparameterSample
 from decond.gp.latent_input import LeftOut
-from decond.gp.mixture import MixturePosterior
-from decond.gp.variables import Model
+from decond.gp.posteriors import MixturePosterior
+from decond.gp.search import FitResult, Model, Objective, Variable
+from decond.linalg import NotPositiveDefiniteError
 
-__all__ = ["Candidate", "ModelAverage", "stacking_weights"]
+__all__ = [
+    "Candidate",
+    "HyperparameterSample",
+    "LaplaceSettings",
+    "ModelAverage",
+    "sample_hyperparameters",
+    "stacking_weights",
+]
+
+
+@dataclass(frozen=True)
+class LaplaceSettings:
+    """Settings of `sample_hyperparameters`.
+
+    >>> LaplaceSettings(points=32).points
+    32
+    """
+
+    points: int = 16
+    """Points around each mode, a power of two as Sobol sequences ask."""
+    step: float = 1e-4
+    """Step of the central differences of the gradient, on the unconstrained scale."""
+    least_curvature: float = 1.0
+    """Curvatures below this are taken as this: no proposal is wider than a factor of e."""
+    negligible: float = 1e-3
+    """Points and modes with less than this share of the weight are dropped."""
+
+
+class HyperparameterSample(NamedTuple):
+    """Values of the hyperparameters by path, each with a weight.
+
+    >>> sample = HyperparameterSample(({"noise": 0.1}, {"noise": 0.2}), np.array([0.75, 0.25]))
+    >>> float(sum(weight * values["noise"] for values, weight in zip(*sample)))
+    0.125
+    """
+
+    values: tuple[dict[str, Any], ...]
+    weights: np.ndarray
+
+
+class _Mode(NamedTuple):
+    """An optimum of the objective, with the Gaussian of Laplace's approximation around it."""
+
+    vector: np.ndarray
+    objective: float
+    curvatures: np.ndarray
+    axes: np.ndarray
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the integral of exp(objective) around the mode, by Laplace's approximation."""
+        return self.objective + 0.5 * float(np.sum(np.log(2.0 * np.pi / self.curvatures)))
+
+    def squared_distance(self, vectors: np.ndarray) -> np.ndarray:
+        """Return (θ - θ̂)ᵀH(θ - θ̂) for rows θ."""
+        return np.square((np.atleast_2d(vectors) - self.vector) @ self.axes) @ self.curvatures
+
+    def log_density(self, vectors: np.ndarray) -> np.ndarray:
+        """Return log N(θ; θ̂, H⁻¹) for rows θ."""
+        return self.objective - self.log_mass - 0.5 * self.squared_distance(vectors)
+
+
+def sample_hyperparameters(
+    result: FitResult, z: Any, variables: list[Variable], seed: int = 0, settings: LaplaceSettings | None = None
+) -> HyperparameterSample:
+    """Return points that stand for the posterior of the hyperparameters, over all modes that the restarts found.
+
+    Each mode θ̂_k proposes itself and points of a Sobol sequence through N(θ̂_k, H_k⁻¹), H_k the Hessian of the
+    negative objective. All points are weighted by exp(objective) over the density of the mixture of proposals, the
+    balance heuristic of multiple importance sampling, so that a mode counts by its mass and not by its height.
+
+    Parameters
+    ----------
+    result : FitResult
+        What `maximize_evidence` found.
+    z : array_like
+        The targets.
+    variables : list of Variable
+        The variables that were learned.
+    seed : int
+        Seed of the Sobol sequence.
+    settings : LaplaceSettings, optional
+        Numbers of points and thresholds.
+
+    Returns
+    -------
+    HyperparameterSample
+        Values by path, the best first, and weights that sum to one.
+
+    References
+    ----------
+    Veach & Guibas (1995), Optimally combining sampling techniques for Monte Carlo rendering,
+    doi:10.1145/218380.218498.
+
+    Examples
+    --------
+    >>> from decond.kernels import RBF
+    >>> from decond.gp import Model, maximize_evidence, select
+    >>> from decond.gp import Direct, FunctionPrior
+    >>> x = np.linspace(0, 6, 20)
+    >>> z = np.sin(x) + 0.1 * np.random.default_rng(0).standard_normal(20)
+    >>> model = Model(FunctionPrior(RBF(1.0)), Direct(x, noise=0.1))
+    >>> variables = select(model, free=["prior.kernel.lengthscale"])
+    >>> result = maximize_evidence(model, z, variables, n_restarts=0)
+    >>> sample = sample_hyperparameters(result, z, variables)
+    >>> lengthscales = [values["prior.kernel.lengthscale"] for values in sample.values]
+    >>> bool(min(lengthscales) < lengthscales[0] < max(lengthscales)), round(float(sample.weights.sum()), 6)
+    (True, 1.0)
+    """
+    settings = settings or LaplaceSettings()
+    objective = Objective(result.model, z, variables)
+    modes = _modes(objective, result, settings)
+    size = len(modes[0].vector)
+    from scipy.stats import qmc  # takes a second to import, and those who only simulate do without it
+
+    normal = ndtri(qmc.Sobol(size, seed=seed).random(settings.points)) if settings.points else np.zeros((0, size))
+    spread = np.vstack([np.zeros(size), normal])
+    vectors = np.vstack([mode.vector + (spread / np.sqrt(mode.curvatures)) @ mode.axes.T for mode in modes])
+    lower, upper = objective.bounds
+    inside = np.all((vectors >= lower) & (vectors <= upper), axis=1)
+    inside[:: len(spread)] = True  # the modes, which may lie on a bound
+    logs = np.array([_value(objective, v) if is_in else -np.inf for v, is_in in zip(vectors, inside, strict=True)])
+    logs -= logsumexp([mode.log_density(vectors) for mode in modes], axis=0)
+    weights = np.exp(logs - logs.max())
+    kept = weights >= settings.negligible * weights.sum()
+    kept[0] = True
+    values = tuple(objective.parameters_at(vector) for vector in vectors[kept])
+    return HyperparameterSample(values, weights[kept] / weights[kept].sum())
+
+
+def _modes(objective: Objective, result: FitResult, settings: LaplaceSettings) -> list[_Mode]:
+    """Return the distinct modes, the best first, without those whose mass must be negligible.
+
+    An optimum less than one standard deviation from a better one counts as the same. The mass of a mode is at most
+    that of one with the least curvature, which spares the Hessian of most that do not matter.
+    """
+    ends = sorted(zip(result.starts, result.optima, strict=True), key=lambda end: -end[0])
+    modes: list[_Mode] = []
+    for value, parameters in ends or [(0.0, result.parameters)]:
+        vector = objective.vector_of(parameters)
+        widest = 0.5 * len(vector) * np.log(2.0 * np.pi / settings.least_curvature)
+        if modes and value + widest < modes[0].log_mass + np.log(settings.negligible):
+            break
+        if all(mode.squared_distance(vector)[0] > 1.0 for mode in modes):
+            modes.append(_mode(objective, vector, settings))
+    return [mode for mode in modes if mode.log_mass >= modes[0].log_mass + np.log(settings.negligible)]
+
+
+def _mode(objective: Objective, vector: np.ndarray, settings: LaplaceSettings) -> _Mode:
+    """Return the mode at an optimum, its Hessian from central differences of the gradient."""
+    hessian = np.zeros((len(vector), len(vector)))
+    for i, step in enumerate(settings.step * np.eye(len(vector))):
+        with contextlib.suppress(NotPositiveDefiniteError):  # then the curvature is the least one
+            ahead, behind = (objective.evaluate(vector + sign * step)[1] for sign in (1.0, -1.0))
+            hessian[i] = (behind - ahead) / (2.0 * settings.step)
+    curvatures, axes = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    return _Mode(vector, _value(objective, vector), np.maximum(curvatures, settings.least_curvature), axes)
+
+
+def _value(objective: Objective, vector: np.ndarray) -> float:
+    try:
+        return objective.value(vector)
+    except NotPositiveDefiniteError:
+        return -np.inf
 
 
 def stacking_weights(log_densities: np.ndarray, draws: int = 4096) -> np.ndarray:
-    """Return stacking weights from log densities of held-out targets, of shape (candidates, targets).
+    """Return stacking weights from log densities of held-out targets.
 
     Stacking maximizes Σ_j log Σ_k w_k p_k(z_j), which with few targets puts all weight on one of several candidates
     that are about as good. These are posterior means of the weights instead, with that sum as the log-likelihood and
     a uniform prior on the simplex (Yao, Pirš, Vehtari & Gelman 2022, doi:10.1214/21-BA1287), from draws of the prior.
 
+    Parameters
+    ----------
+    log_densities : ndarray of shape (k, m)
+        Of each held-out target under each candidate.
+    draws : int
+        Draws of the prior.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+
+    Examples
+    --------
     >>> stacking_weights(np.log([[0.9, 0.8, 0.9], [0.1, 0.1, 0.1]])).round(1)
     array([0.8, 0.2])
     >>> stacking_weights(np.zeros((2, 50))).round(2)
@@ -59,7 +239,17 @@ class Candidate(NamedTuple):
 
     @classmethod
     def of(cls, name: str, model: Model, sample: HyperparameterSample) -> "Candidate":
-        """Return a candidate from a sample of its hyperparameters."""
+        """Return a candidate from a sample of its hyperparameters.
+
+        Parameters
+        ----------
+        name : str
+            What tables call it.
+        model : Model
+            The model.
+        sample : HyperparameterSample
+            Values with weights.
+        """
         return cls(name, model, sample.values, sample.weights)
 
     def medians(self) -> dict[str, Any]:
@@ -75,7 +265,15 @@ class Candidate(NamedTuple):
         return [condition(model.prior, model.observation, z) for model in models]
 
     def predicted(self, parts: Sequence[Any], z: np.ndarray) -> LeftOut:
-        """Return every target predicted from the others, given the posteriors of the parts."""
+        """Return every target predicted from the others.
+
+        Parameters
+        ----------
+        parts : sequence of Posterior
+            The posteriors that `parts` returns.
+        z : ndarray of shape (m,) or (m, t)
+            The centered targets.
+        """
         return self.left_out or _left_out(parts, self.weights, z)
 
 
@@ -109,12 +307,32 @@ class ModelAverage(NamedTuple):
 
     @classmethod
     def single(cls, model: Model, z: np.ndarray, name: str = "model as given") -> "ModelAverage":
-        """Return one model as it is."""
+        """Return one model as it is.
+
+        Parameters
+        ----------
+        model : Model
+            The model.
+        z : ndarray of shape (m,) or (m, t)
+            The centered targets.
+        name : str
+            What tables call it.
+        """
         return cls((Candidate(name, model, ({},), np.ones(1)),), np.ones(1), z)
 
     @classmethod
     def stacked(cls, candidates: Sequence[Candidate], z: np.ndarray, threshold: float = 0.01) -> "ModelAverage":
-        """Average candidates by stacking; those with a weight below the threshold are dropped."""
+        """Average candidates by stacking.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+            The models.
+        z : ndarray of shape (m,) or (m, t)
+            The centered targets.
+        threshold : float
+            Candidates with a smaller weight are dropped.
+        """
         if len(candidates) == 1:
             return cls(tuple(candidates), np.ones(1), z)
         densities = [candidate.predicted(candidate.parts(z), z).log_density for candidate in candidates]
@@ -147,10 +365,10 @@ class ModelAverage(NamedTuple):
     def median(self, path: str) -> float:
         """Return the weighted median of a scalar hyperparameter over all parts, by path."""
         values, weights = [], []
-        for share, candidate in zip(self.weights, self.candidates, strict=True):
+        for own, candidate in zip(self.weights, self.candidates, strict=True):
             fixed = candidate.model.values()[path]
             values += [float(part.get(path, fixed)) for part in candidate.values]
-            weights += [share * weight for weight in candidate.weights]
+            weights += [own * weight for weight in candidate.weights]
         return float(_median(values, np.array(weights)))
 
     def table(self) -> list[tuple[str, float]]:

@@ -1,48 +1,46 @@
 """How data see the function f: directly, through given weights, as averages of groups, or through a mediator.
 
 An observation is a frozen value that holds data and parameters. `linearize` turns it into numbers, the pair
-(M, Σ) of z̃ = Mᵀ f(x) + noise(Σ), as a pure function of what it holds.
+(M, Σ) of z̃ = Mᵀ f(x) + noise(Σ), as a pure function of what it holds. Where data are not linear in f, an
+observation conditions in its own way.
 """
 
 import abc
 import functools
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from decond.autodiff import gram_pullback, symmetric_gram_pullback
-from decond.checks import as_labels, as_rows, as_weights, check_choice, check_same_length, frozen
+from decond.checks import as_labels, as_rows, as_targets, as_weights, check_choice, check_same_length, frozen
 from decond.conditional.smoother import Smoother
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.base import as_kernel
-from decond.gp import linear_gaussian
-from decond.gp.linearization import (
-    FixedLinearization,
+from decond.gp.linear_gaussian import (
     Gradient,
     Linearization,
     MediatedLinearization,
     SamplingNoise,
+    evidence_and_gradient,
 )
-from decond.gp.posterior import Posterior
+from decond.gp.posteriors import FORMS, Posterior, posterior_of
 from decond.gp.priors import Prior
 from decond.kernels.base import Kernel
-from decond.linalg import add_to_diagonal
+from decond.linalg import add_to_diagonal, solve_pullback
 from decond.parameters import Parametrized, nonnegative, parameter, positive
 
-__all__ = [
-    "Aggregated",
-    "Direct",
-    "Observation",
-    "TaskTransformed",
-    "Transformed",
-    "as_target_variance",
-    "with_known_variance",
-]
+__all__ = ["Aggregated", "Direct", "Observation", "TaskTransformed", "Transformed"]
+
+Array = NDArray[np.float64]
 
 
 class Observation(Parametrized, abc.ABC):
-    """Data that are linear in f at the rows of `x`, plus Gaussian noise.
+    """Data about f at the rows of `x`: how they are conditioned on, and their evidence with its gradient.
+
+    A subclass whose data are linear in f, plus Gaussian noise, gives `linearize` and `noise_gradient`. Others
+    override `_posterior`, `_log_evidence` and `_log_evidence_and_gradient`.
 
     >>> seen = Direct([0.0, 1.0, 2.0], noise=0.5)
     >>> isinstance(seen, Observation), seen.size, seen.linearize().transformation.shape
@@ -53,7 +51,7 @@ class Observation(Parametrized, abc.ABC):
 
     def __post_init__(self) -> None:
         """Check the points; text stays text, for kernels that take labels."""
-        object.__setattr__(self, "x", frozen(as_rows(self.x, "x", labels=True)))
+        self._set(x=as_rows(self.x, "x", labels=True))
         super().__post_init__()
 
     @property
@@ -66,39 +64,149 @@ class Observation(Parametrized, abc.ABC):
     def partner(self) -> str:
         """What the targets are paired with, for messages."""
 
-    def ordered(self, z: Any) -> Any:
-        """Return targets in the order of the observed values; row by row, unless a subclass knows labels."""
-        return z
-
     @abc.abstractmethod
     def linearize(self, *, use_features: bool = True) -> Linearization:
-        """Return (M, Σ) at the current parameters.
+        """Return (M, Σ) at the current parameters; gradients need it without the shortcut through finite features."""
 
-        A pullback needs Gram matrices, so it is there only without the shortcut through finite features.
+    def noise_gradient(self, noise_bar: Any) -> Gradient:
+        """Return the gradient of the parameters of the noise, by field.
+
+        `noise_bar` is the derivative of the log evidence with respect to every entry of `linearize().noise`: a matrix
+        (m, m), or its trace if the noise is the same for all targets. Of the matrix of a direct observation only the
+        lower triangle counts.
         """
+        raise NotImplementedError(f"{type(self).__name__} has no noise_gradient, so its noise cannot be learned.")
 
-    def posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> Posterior:
-        """Return the posterior of f given checked points and targets; `condition` checks them."""
-        return linear_gaussian.posterior(prior, points, self.linearize(), z, form)
+    def ordered(self, z: Any, name: str = "z") -> Any:
+        """Return targets in the order of the observed values; row by row, unless a subclass knows labels.
 
-    def log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> float:
-        """Return log p(z̃) for checked points and targets."""
-        return self.posterior(prior, points, z, form).log_evidence
+        Parameters
+        ----------
+        z : array_like, dict or Series
+            Targets.
+        name : str
+            What messages call them.
+        """
+        return z
 
-    def log_evidence_and_gradient(
-        self, prior: Prior, points: np.ndarray, z: np.ndarray, with_points: bool
+    def condition(self, prior: Prior, z: Any, form: str = "auto") -> Posterior:
+        """Return the posterior of f, see `decond.gp.condition`.
+
+        Parameters
+        ----------
+        prior : Prior
+            Prior of f.
+        z : array_like of shape (m,) or (m, t)
+            Targets.
+        form : {"auto", "function", "inducing", "weight"}
+            The algebraic form.
+        """
+        check_choice(form, "form", FORMS)
+        return self._posterior(prior, *self._checked(prior, z), form)
+
+    def log_evidence(self, prior: Prior, z: Any, form: str = "auto") -> float:
+        """Return log p(z̃), see `decond.gp.log_evidence`.
+
+        Parameters
+        ----------
+        prior : Prior
+            Prior of f.
+        z : array_like of shape (m,) or (m, t)
+            Targets.
+        form : {"auto", "function", "inducing", "weight"}
+            The algebraic form.
+        """
+        check_choice(form, "form", FORMS)
+        return self._log_evidence(prior, *self._checked(prior, z), form)
+
+    def log_evidence_and_gradient(self, prior: Prior, z: Any, *, points: bool = False) -> tuple[float, Gradient]:
+        """Return log p(z̃) and its gradient by path, see `decond.gp.log_evidence_and_gradient`.
+
+        Parameters
+        ----------
+        prior : Prior
+            Prior of f.
+        z : array_like of shape (m,) or (m, t)
+            Targets.
+        points : bool
+            Whether to differentiate with respect to x, and y of a mediator, too.
+        """
+        return self._log_evidence_and_gradient(prior, *self._checked(prior, z), points)
+
+    def _posterior(self, prior: Prior, points: NDArray[Any], z: Array, form: str) -> Posterior:
+        return posterior_of(prior, points, self.linearize(), z, form)
+
+    def _log_evidence(self, prior: Prior, points: NDArray[Any], z: Array, form: str) -> float:
+        return posterior_of(prior, points, self.linearize(), z, form).log_evidence
+
+    def _log_evidence_and_gradient(
+        self, prior: Prior, points: NDArray[Any], z: Array, with_points: bool
     ) -> tuple[float, Gradient]:
-        """Return log p(z̃) and its gradient by path for checked points and targets."""
         linear = self.linearize(use_features=False)
-        return linear_gaussian.evidence_and_gradient(prior, points, linear, z, with_points)
+        pullback = functools.partial(self._gradient, linear)
+        value, gradient = evidence_and_gradient(prior, points, linear, z, with_points, pullback)
+        return value, gradient
+
+    def _gradient(
+        self,
+        linear: Linearization,
+        noise_bar: Any,
+        rows_bar: Array | None = None,
+        middle_bar: Array | None = None,
+        *,
+        points: bool = True,
+    ) -> Gradient:
+        """Return the gradient of the parameters, by field, and with `points` that of a mediator's points.
+
+        `noise_bar` is as for `noise_gradient`. `rows_bar` is the adjoint of W at fixed K and E (that of M,
+        taken through Bᵀ); it is overwritten. `middle_bar` is the lower triangle of the adjoint of K - E.
+        """
+        return self.noise_gradient(noise_bar)
+
+    def _checked(self, prior: Prior, z: Any) -> tuple[NDArray[Any], Array]:
+        """Return points that the prior's kernel accepts and targets that fit the observation."""
+        if not isinstance(prior, Prior):
+            raise ArgumentTypeError(
+                "prior",
+                f"prior is {prior!r}; give a FunctionPrior or WeightPrior, for example FunctionPrior(kernels.RBF()).",
+            )
+        points = prior.covariance.points(self.x, "x")
+        return points, as_targets(self.ordered(z), "z", self.size, self.partner)
+
+    def _set(self, **values: Any) -> None:
+        """Replace fields by checked values, arrays read-only."""
+        for name, value in values.items():
+            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+
+    def _set_repeats(self) -> None:
+        """Check how many measurements each target is the mean of."""
+        if self.repeats is None:  # type: ignore[attr-defined]
+            return
+        repeats = as_weights(self.repeats, "repeats", self.size, self.partner)  # type: ignore[attr-defined]
+        if np.any(repeats <= 0):
+            raise ArgumentError(
+                "repeats",
+                f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more.",
+            )
+        self._set(repeats=repeats)
 
 
 class Direct(Observation):
-    """z = f(x) + noise: ordinary regression, M = I and Σ = σ²I. `noise` is σ.
+    """z = f(x) + noise: ordinary regression, M = I and Σ = σ²I.
 
-    `repeats` says of how many measurements each target is the mean (a number for each row, not necessarily whole):
-    its σ² is divided by it. `target_variance` (m,) is a known variance of each target, in addition.
+    Parameters
+    ----------
+    x : array_like of shape (m, d)
+        The rows.
+    noise : float
+        σ.
+    repeats : array_like of shape (m,), optional
+        Of how many measurements each target is the mean, not necessarily whole: its σ² is divided by it.
+    target_variance : array_like of shape (m,), optional
+        A known variance of each target, in addition.
 
+    Examples
+    --------
     >>> Direct([0.0, 1.0], noise=0.5, repeats=[1, 2]).linearize().noise_covariance
     array([[0.25 , 0.   ],
            [0.   , 0.125]])
@@ -111,9 +219,8 @@ class Direct(Observation):
     def __post_init__(self) -> None:
         """Check that measurements were made."""
         super().__post_init__()
-        if self.repeats is not None:
-            object.__setattr__(self, "repeats", frozen(_repeats(self.repeats, self.size, self.partner)))
-        object.__setattr__(self, "target_variance", as_target_variance(self))
+        self._set_repeats()
+        self._set(target_variance=as_target_variance(self))
 
     @property
     def size(self) -> int:
@@ -129,23 +236,38 @@ class Direct(Observation):
         """Return M = I and Σ = σ²I, or σ²/repeats on its diagonal."""
         one = sparse.eye_array(len(self.x), format="csr")
         noise = self.noise**2 if self.repeats is None else self.noise**2 / self.repeats
-        return FixedLinearization(one, with_known_variance(noise, self.target_variance), self._pull, identity=True)
+        return Linearization(one, with_known_variance(noise, self.target_variance), identity=True)
 
-    def _pull(self, noise_bar: Any) -> Gradient:
-        if self.repeats is None:
-            return {"noise": 2.0 * self.noise * _trace(noise_bar)}
-        return {"noise": 2.0 * self.noise * float((np.diagonal(noise_bar) / self.repeats).sum())}
+    def noise_gradient(self, noise_bar: Any) -> Gradient:
+        """Return the gradient of σ."""
+        return {"noise": 2.0 * self.noise * _mean_trace(noise_bar, self.repeats)}
 
 
 class Transformed(Observation):
-    """z̃ = Mᵀ f(x) + noise with given M (n, m) and Σ = `scale` · `noise_covariance` + `noise`² I (Table C.1).
+    """z̃ = Mᵀ f(x) + noise with given M and Σ = `scale` · `noise_covariance` + `noise`² I (Table C.1 of the paper).
 
-    `noise_covariance` is a number, a vector (a diagonal) or a matrix (m, m); None is zero. Where it is known only up
-    to a factor, `scale` can be learned; so can `noise`, a standard deviation. `sampling` (m,) says which share of the
-    prior variance of f under the weights of column j is noise of target j (see `SamplingNoise`); None is none of it.
-    `repeats` (m,) says of how many measurements each target is the mean: `noise`² is divided by it.
-    `target_variance` (m,) is a known variance of each target, in addition.
+    Parameters
+    ----------
+    x : array_like of shape (n, d)
+        The rows.
+    transformation : array_like of shape (n, m)
+        M.
+    noise_covariance : float or array_like of shape (m,) or (m, m), optional
+        A variance, a diagonal or a matrix; None is zero.
+    noise : float
+        A standard deviation, which can be learned.
+    scale : float
+        A factor of the covariance, which can be learned where that is known only up to one.
+    sampling : array_like of shape (m,), optional
+        The share of the prior variance of f under the weights of column j that is noise of target j, see
+        `SamplingNoise`; None is none of it.
+    repeats : array_like of shape (m,), optional
+        Of how many measurements each target is the mean: `noise`² is divided by it.
+    target_variance : array_like of shape (m,), optional
+        A known variance of each target, in addition.
 
+    Examples
+    --------
     >>> Transformed([0.0, 1.0], [[1.0], [2.0]], noise=0.5).linearize().noise_covariance
     array([[0.25]])
     """
@@ -163,7 +285,7 @@ class Transformed(Observation):
         super().__post_init__()
         transformation = as_rows(self.transformation, "transformation")
         check_same_length(transformation, "transformation", len(self.x), "x")
-        object.__setattr__(self, "transformation", frozen(transformation))
+        self._set(transformation=transformation)
         covariance = _noise_covariance(self.noise_covariance, self.size)
         if np.ndim(covariance) == 0 and covariance == 0.0 and self.noise == 0.0:
             raise ArgumentError(
@@ -171,19 +293,16 @@ class Transformed(Observation):
                 "noise_covariance and noise are both zero; a noiseless observation cannot be conditioned on stably. "
                 "Give a small noise, for example noise=1e-3 times the spread of the targets.",
             )
-        object.__setattr__(self, "noise_covariance", covariance)
+        self._set(noise_covariance=covariance)
         if self.sampling is not None:
-            object.__setattr__(
-                self, "sampling", frozen(as_weights(self.sampling, "sampling", self.size, self.partner))
-            )
-        if self.repeats is not None:
-            object.__setattr__(self, "repeats", frozen(_repeats(self.repeats, self.size, self.partner)))
-        object.__setattr__(self, "target_variance", as_target_variance(self))
+            self._set(sampling=as_weights(self.sampling, "sampling", self.size, self.partner))
+        self._set_repeats()
+        self._set(target_variance=as_target_variance(self))
 
     @property
     def size(self) -> int:
         """One value for each column of M."""
-        return self.transformation.shape[1]
+        return int(self.transformation.shape[1])
 
     @property
     def partner(self) -> str:
@@ -192,39 +311,50 @@ class Transformed(Observation):
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return M and Σ."""
-        noise = self.scale * self.noise_covariance
-        own = self.noise**2 if self.repeats is None else self.noise**2 / self.repeats
-        if np.ndim(noise) == 2:
-            add_to_diagonal(noise, own)
-        else:
-            noise = noise + own
+        noise = with_known_variance(
+            self.scale * self.noise_covariance,
+            self.noise**2 if self.repeats is None else self.noise**2 / self.repeats,
+        )
         shares = None if self.sampling is None else sparse.diags_array(self.sampling)
         sampling = None if shares is None else SamplingNoise(self.transformation, shares)
-        noise = with_known_variance(noise, self.target_variance)
-        return FixedLinearization(self.transformation, noise, self._pull, sampling)
+        return Linearization(self.transformation, with_known_variance(noise, self.target_variance), sampling)
 
-    def _pull(self, noise_bar: Any) -> Gradient:
-        trace = _trace(noise_bar)
-        parts = (trace, np.diagonal(noise_bar) if np.ndim(noise_bar) else None, noise_bar)
-        scale_bar = np.sum(parts[np.ndim(self.noise_covariance)] * self.noise_covariance)
-        own = trace if self.repeats is None else float((np.diagonal(noise_bar) / self.repeats).sum())
-        return {"noise": 2.0 * self.noise * own, "scale": float(scale_bar)}
+    def noise_gradient(self, noise_bar: Any) -> Gradient:
+        """Return the gradients of the noise and of the scale of its covariance."""
+        full = np.ndim(self.noise_covariance)
+        weighed = noise_bar if full == 2 else np.diagonal(noise_bar) if full == 1 else _trace(noise_bar)
+        own = _mean_trace(noise_bar, self.repeats)
+        return {"noise": 2.0 * self.noise * own, "scale": float(np.sum(weighed * self.noise_covariance))}
 
 
 class Aggregated(Observation):
     """z̃ = averages of f over groups of rows + noise: one value for each distinct label, in sorted order.
 
-    `weights` (positive, one for each row) make weighted averages; they are scaled to sum to one in each group.
-    Two noises, both standard deviations: `noise` of each average and `individual_noise` of each row, which
-    averages out: Σ = diag(noise² + individual_noise² Σ_i w_ij²).
+    Σ = diag(noise² / repeats + individual_noise² Σ_i w_ij²).
 
-    `group_sizes` says how many rows each group really has, of which those listed are a random sample (a few readings
-    of a day, a few pixels of a cell): a number for all, one for each label by dict or in sorted order, or infinity.
-    The average over the listed rows then differs from the group's by chance, with the variance of a sample mean from
-    a finite population, as the prior of f tells it (see `SamplingNoise`). None says that all rows are listed.
-    `repeats` says of how many measurements each target is the mean, in the order of the labels: noise² is divided by
-    it. `target_variance` is a known variance of each target, in addition.
+    Parameters
+    ----------
+    x : array_like of shape (n, d)
+        The listed rows.
+    groups : array_like of shape (n,)
+        The label of the group of each row.
+    noise : float
+        Standard deviation of the noise of each average.
+    individual_noise : float
+        Standard deviation of a noise of each row, which averages out.
+    weights : array_like of shape (n,), optional
+        Positive weights of the rows, which are scaled to sum to one in each group.
+    group_sizes : float, dict or array_like of shape (m,), optional
+        How many rows each group really has, of which those listed are a random sample: one number for all, infinity,
+        or one for each label, by dict or in sorted order. The average over the listed rows then differs from the
+        group's by the error of a sample mean from a finite population, see `SamplingNoise`. None: all are listed.
+    repeats : array_like of shape (m,), optional
+        Of how many measurements each target is the mean, in the order of the labels.
+    target_variance : array_like of shape (m,), optional
+        A known variance of each target, in addition.
 
+    Examples
+    --------
     >>> daily = Aggregated([0.0, 1.0, 2.0], groups=["a", "a", "b"], noise=0.1)
     >>> daily.linearize().transformation.toarray()
     array([[0.5, 0. ],
@@ -255,34 +385,27 @@ class Aggregated(Observation):
                 f"weights has values down to {weights.min():g}; weights of an average are positive. Drop the rows "
                 "that should not count.",
             )
-        object.__setattr__(self, "groups", frozen(groups))
-        object.__setattr__(self, "weights", frozen(weights))
-        repeats = np.ones(self.size) if self.repeats is None else self.repeats
-        object.__setattr__(self, "repeats", frozen(_repeats(repeats, self.size, self.partner)))
+        self._set(groups=groups, weights=weights)
+        if self.repeats is None:
+            self._set(repeats=np.ones(self.size))
+        self._set_repeats()
         if self.group_sizes is not None:
-            object.__setattr__(self, "group_sizes", frozen(self._checked_sizes()))
-        object.__setattr__(self, "target_variance", as_target_variance(self))
+            self._set(group_sizes=self._checked_sizes())
+        self._set(target_variance=as_target_variance(self))
 
-    def _checked_sizes(self) -> np.ndarray:
+    def _checked_sizes(self) -> Array:
         """Return the size of every group, in the order of the labels."""
-        listed = np.unique(self.groups, return_counts=True)[1]
         sizes = self.group_sizes
         if np.ndim(sizes) == 0 and not isinstance(sizes, dict):
             sizes = np.full(self.size, sizes)
-        try:
-            given = np.asarray(self.ordered(sizes, "group_sizes"), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, ArgumentError):
-                raise
-            raise ArgumentError(
-                "group_sizes", f"group_sizes is {self.group_sizes!r}; give a number of rows, infinity, or a dict."
-            ) from error
-        if given.shape != (self.size,) or np.any(np.isnan(given)):
+        given = np.asarray(self.ordered(sizes, "group_sizes"))
+        if given.shape != (self.size,) or given.dtype.kind not in "iuf" or np.any(np.isnan(given)):
             raise ArgumentError(
                 "group_sizes",
                 f"group_sizes has shape {given.shape}; give one number, infinity, or one number for each of the "
                 f"{self.size} distinct labels of groups.",
             )
+        listed = np.unique(self.groups, return_counts=True)[1]
         if np.any(given < listed):
             first = int(np.argmax(given < listed))
             raise ArgumentError(
@@ -290,17 +413,17 @@ class Aggregated(Observation):
                 f"group_sizes says that group {self.labels[first]} has {given[first]:g} rows, but {listed[first]} "
                 "are listed. Count all rows of each group, listed or not; leave it out if all are listed.",
             )
-        return given
+        return given.astype(np.float64)
 
     @property
-    def unlisted(self) -> np.ndarray:
-        """The share of the rows of each group that is not listed, in the order of the labels."""
+    def unlisted(self) -> Array:
+        """The fraction of the rows of each group that is not listed, in the order of the labels."""
         if self.group_sizes is None:
             return np.zeros(self.size)
-        return 1.0 - np.unique(self.groups, return_counts=True)[1] / self.group_sizes
+        return np.asarray(1.0 - np.unique(self.groups, return_counts=True)[1] / self.group_sizes)
 
     @property
-    def labels(self) -> np.ndarray:
+    def labels(self) -> NDArray[Any]:
         """The distinct labels, in the order of the targets."""
         return np.unique(self.groups)
 
@@ -316,26 +439,37 @@ class Aggregated(Observation):
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return the averaging matrix and the two noises."""
-        labels, index = np.unique(self.groups, return_inverse=True)
-        shares = self.weights / np.bincount(index, self.weights)[index]
-        shape = (len(self.x), len(labels))
-        averaging = sparse.csr_array((shares, (np.arange(len(self.x)), index)), shape=shape)
-        spread = np.bincount(index, shares**2)
-        noise = self.noise**2 / self.repeats + self.individual_noise**2 * spread
-        noise = with_known_variance(noise, self.target_variance)
+        averaging, squares = self._averaging()
+        noise = self.noise**2 / self.repeats + self.individual_noise**2 * squares
         unlisted = self.unlisted
-        sampling = SamplingNoise.of_groups(averaging, 1.0 / spread, unlisted) if unlisted.any() else None
-        return FixedLinearization(averaging, noise, functools.partial(self._pull, spread), sampling)
+        sampling = SamplingNoise.of_groups(averaging, 1.0 / squares, unlisted) if unlisted.any() else None
+        return Linearization(averaging, with_known_variance(noise, self.target_variance), sampling)
 
-    def _pull(self, spread: np.ndarray, noise_bar: Any) -> Gradient:
-        diagonal = np.diagonal(noise_bar)
+    def noise_gradient(self, noise_bar: Any) -> Gradient:
+        """Return the gradients of the two noises."""
         return {
-            "noise": 2.0 * self.noise * (diagonal / self.repeats).sum(),
-            "individual_noise": 2.0 * self.individual_noise * (diagonal @ spread),
+            "noise": 2.0 * self.noise * _mean_trace(noise_bar, self.repeats),
+            "individual_noise": 2.0 * self.individual_noise * (np.diagonal(noise_bar) @ self._averaging()[1]),
         }
 
+    def _averaging(self) -> tuple[sparse.csr_array, Array]:
+        """Return M, and Σ_i w_ij² of its columns."""
+        labels, index = np.unique(self.groups, return_inverse=True)
+        weights = self.weights / np.bincount(index, self.weights)[index]
+        shape = (len(self.x), len(labels))
+        averaging = sparse.csr_array((weights, (np.arange(len(self.x)), index)), shape=shape)
+        return averaging, np.asarray(np.bincount(index, weights**2), dtype=np.float64)
+
     def ordered(self, z: Any, name: str = "z") -> Any:
-        """Return targets in the order of the labels; a dict, or a Series indexed by label, is matched by label."""
+        """Return targets in the order of the labels; a dict, or a Series indexed by label, is matched by label.
+
+        Parameters
+        ----------
+        z : array_like, dict or Series
+            Targets.
+        name : str
+            What messages call them.
+        """
         index = z.keys() if isinstance(z, dict) else getattr(z, "index", None)
         if index is None or callable(index):
             return z
@@ -360,11 +494,28 @@ class Aggregated(Observation):
 class TaskTransformed(Observation):
     """z̃ = E[f(X) | Y = ỹ] + noise, with p(x | y) known through pairs (x, y) only (Theorem 5.3 of the paper).
 
-    `kernel_y` is the covariance ℓ of the mediating function g. ``mediator="full"`` keeps the uncertainty of g in
-    Σ = L̃̃ + σ²I - L̃ᵀ(L + τ²I)⁻¹L̃; ``"map"`` replaces g by its mean, Σ = σ²I, which gives the deconditional
-    mean embedding. `noise` is σ; `mediator_noise` is τ, by default tied to σ as in the paper (λ = τ²/n and
-    ε = σ²/m).
+    Parameters
+    ----------
+    x : array_like of shape (n, d)
+        Rows of the pairs.
+    y : array_like of shape (n, e)
+        Their mediator.
+    y_task : array_like of shape (m, e)
+        Mediator of the targets.
+    kernel_y : Kernel or FeatureMap
+        The covariance ℓ of the mediating function g.
+    noise : float
+        σ.
+    mediator : {"full", "map"}
+        "full" keeps the uncertainty of g in Σ = L̃̃ + σ²I - L̃ᵀ(L + τ²I)⁻¹L̃; "map" replaces g by its mean, Σ = σ²I,
+        which gives the deconditional mean embedding.
+    mediator_noise : float, optional
+        τ; None ties it to σ as in the paper (λ = τ²/n and ε = σ²/m).
+    target_variance : array_like of shape (m,), optional
+        A known variance of each target, in addition.
 
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> seen = TaskTransformed(x=[0.0, 1.0], y=[0.0, 1.0], y_task=[0.5], kernel_y=RBF(), noise=0.1)
     >>> seen.linearize().transformation.round(3).ravel()
@@ -392,10 +543,8 @@ class TaskTransformed(Observation):
                 f"y_task has {y_task.shape[1]} column(s) but y has {y.shape[1]}; the mediator links the two tables, "
                 "so both need the same columns.",
             )
-        object.__setattr__(self, "kernel_y", kernel)
-        object.__setattr__(self, "y", frozen(y))
-        object.__setattr__(self, "y_task", frozen(y_task))
-        object.__setattr__(self, "target_variance", as_target_variance(self))
+        self._set(kernel_y=kernel, y=y, y_task=y_task)
+        self._set(target_variance=as_target_variance(self))
 
     @property
     def size(self) -> int:
@@ -407,17 +556,30 @@ class TaskTransformed(Observation):
         """Targets are paired with y_task."""
         return "y_task"
 
-    def linearize(self, *, use_features: bool = True) -> Linearization:
+    def linearize(self, *, use_features: bool = True) -> MediatedLinearization:
         """Return A and Σ."""
         tau = self.noise if self.mediator_noise is None else self.mediator_noise
         smoother = Smoother(self.kernel_y, self.y, tau**2, "L + τ²I", use_features=use_features)
         noise = with_known_variance(self.noise**2, self.target_variance)
-        return MediatedLinearization(smoother, self.y_task, noise, self.mediator == "full", self._parameter_pullback)
+        return MediatedLinearization(smoother, self.y_task, noise, self.mediator == "full")
 
-    def _parameter_pullback(
-        self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray, points: bool
+    def _gradient(
+        self,
+        linear: Any,
+        noise_bar: Any,
+        rows_bar: Any = None,
+        middle_bar: Array | None = None,
+        *,
+        points: bool = True,
     ) -> Gradient:
-        """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y (and to y), and those of the noises."""
+        """Carry adjoints on to L̃, L, L̃̃ and the noises, and from there to the parameters of ℓ and to y.
+
+        With T = R⁻ᵀ W_bar (= (L + τ²I)⁻¹ A_bar): L̃_bar = T and L_bar = -T Aᵀ, less `middle_bar` where L̃ is shared
+        (there E is L + τ²I).
+        """
+        cross_bar, gram_bar = solve_pullback(linear.smoother.factor, linear.transformation, rows_bar)
+        if linear.shared is not None:
+            gram_bar -= middle_bar
         within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar, points=points)
         across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar, points=points)
         parts = [within.parameters, across.parameters]
@@ -435,18 +597,7 @@ class TaskTransformed(Observation):
         return gradient
 
 
-def _repeats(value: Any, size: int, partner: str) -> np.ndarray:
-    """Return how many measurements each target is the mean of, checked."""
-    repeats = as_weights(value, "repeats", size, partner)
-    if np.any(repeats <= 0):
-        raise ArgumentError(
-            "repeats",
-            f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more.",
-        )
-    return repeats
-
-
-def as_target_variance(observation: Any) -> np.ndarray | None:
+def as_target_variance(observation: Any) -> Array | None:
     """Return the known variances of the targets of an observation, checked and read-only."""
     if observation.target_variance is None:
         return None
@@ -455,11 +606,19 @@ def as_target_variance(observation: Any) -> np.ndarray | None:
         raise ArgumentError(
             "target_variance", f"target_variance has values down to {variance.min():g}; variances are not negative."
         )
-    return frozen(variance)
+    return np.asarray(frozen(variance))
 
 
-def with_known_variance(noise: Any, target_variance: np.ndarray | None) -> Any:
-    """Return a noise (a variance, a vector of them, or a matrix) with known variances of the targets added."""
+def with_known_variance(noise: Any, target_variance: Any) -> Any:
+    """Return a noise with known variances added.
+
+    Parameters
+    ----------
+    noise : float or ndarray of shape (m,) or (m, m)
+        A variance, a diagonal or a matrix, which is overwritten.
+    target_variance : float or ndarray of shape (m,), optional
+        What is added.
+    """
     if target_variance is None:
         return noise
     if np.ndim(noise) == 2:
@@ -473,26 +632,26 @@ def _trace(noise_bar: Any) -> float:
     return float(noise_bar) if np.ndim(noise_bar) == 0 else float(np.trace(noise_bar))
 
 
-def _noise_covariance(value: Any, size: int) -> Any:
+def _mean_trace(noise_bar: Any, repeats: Array | None) -> float:
+    """Return the trace of an adjoint with its entries divided by the number of measurements."""
+    return _trace(noise_bar) if repeats is None else float((np.diagonal(noise_bar) / repeats).sum())
+
+
+def _noise_covariance(value: ArrayLike | None, size: int) -> float | Array:
     """Return a noise covariance as a number, a vector or a symmetric matrix, checked."""
     covariance = np.asarray(0.0 if value is None else value, dtype=np.float64)
     accepted = f"a number, a vector ({size},) or a matrix ({size}, {size})"
+
+    def refuse(reason: str) -> NoReturn:
+        raise ArgumentError("noise_covariance", f"noise_covariance {reason}")
+
     if covariance.shape not in ((), (size,), (size, size)):
-        raise ArgumentError("noise_covariance", f"noise_covariance has shape {covariance.shape}; give {accepted}.")
+        refuse(f"has shape {covariance.shape}; give {accepted}.")
     diagonal = np.diagonal(covariance) if covariance.ndim == 2 else covariance
     if not np.isfinite(covariance).all() or np.any(diagonal < 0):
-        raise ArgumentError(
-            "noise_covariance",
-            f"noise_covariance has negative or non-finite variances; give {accepted} of variances.",
-        )
+        refuse(f"has negative or non-finite variances; give {accepted} of variances.")
     if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-8, atol=0.0):
-        raise ArgumentError(
-            "noise_covariance",
-            "noise_covariance is not symmetric; average it with its transpose if that is rounding.",
-        )
+        refuse("is not symmetric; average it with its transpose if that is rounding.")
     if covariance.ndim == 2 and np.linalg.eigvalsh(covariance)[0] < -1e-10 * np.trace(covariance):
-        raise ArgumentError(
-            "noise_covariance",
-            "noise_covariance has negative eigenvalues, so it is no covariance. Check how it was computed.",
-        )
-    return frozen(covariance) if covariance.ndim else float(covariance)
+        refuse("has negative eigenvalues, so it is not a covariance. Check how it was computed.")
+    return covariance if covariance.ndim else float(covariance)

@@ -1,9 +1,11 @@
 """What is believed of f before any data: a Gaussian process, or a linear model in finite features."""
 
 import abc
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.base import FeatureMap, as_kernel
@@ -21,15 +23,59 @@ class Prior(Parametrized, abc.ABC):
     (True, RBF(lengthscale=2.0))
     """
 
+    _scope = "prior."
+    """Where the parameters of the covariance are found."""
+
     @property
     @abc.abstractmethod
     def covariance(self) -> Kernel:
         """The covariance function of f."""
 
+    @property
+    def feature_map(self) -> FeatureMap | None:
+        """The finite features that f is linear in, if there are any."""
+        return None
+
+    def mean_of(self, targets: int) -> NDArray[np.float64]:
+        """Return the prior mean for each of so many target columns."""
+        mean = np.atleast_1d(self.mean)  # type: ignore[attr-defined]
+        if len(mean) not in (1, targets):
+            raise ArgumentError(
+                "mean",
+                f"mean has {len(mean)} values but there are {targets} target column(s). Give one number, or one for "
+                "each column.",
+            )
+        return np.broadcast_to(mean, targets)
+
+    def gradient(self, covariance_bar: Mapping[str, Any], mean_bar: NDArray[np.float64]) -> dict[str, Any]:
+        """Return a gradient by path.
+
+        Parameters
+        ----------
+        covariance_bar : mapping of str to float or ndarray
+            Derivatives with respect to the parameters of the covariance.
+        mean_bar : ndarray of shape (t,)
+            Derivatives with respect to the mean of each target column; one mean shared by all gets their sum.
+        """
+        found = {self._scope + path: bar for path, bar in covariance_bar.items()}
+        mean = self.mean  # type: ignore[attr-defined]
+        if np.ndim(mean) == 0:
+            return {**found, "prior.mean": float(mean_bar.sum())}
+        return {**found, "prior.mean": mean_bar if len(mean) == len(mean_bar) else mean_bar.sum(keepdims=True)}
+
 
 class FunctionPrior(Prior):
-    """f ~ GP(mean, kernel): the kernel models of the cube. `mean` is a number, or one for each target column.
+    """f ~ GP(mean, kernel): the kernel models of the cube.
 
+    Parameters
+    ----------
+    kernel : Kernel or FeatureMap
+        Covariance of f.
+    mean : float or array_like of shape (t,)
+        A constant, or one for each target column.
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> FunctionPrior(RBF(2.0))
     FunctionPrior(kernel=RBF(lengthscale=2.0), mean=0.0)
@@ -37,6 +83,8 @@ class FunctionPrior(Prior):
 
     kernel: Kernel
     mean: Any = parameter(default=0.0, per_column=True)
+
+    _scope = "prior.kernel."
 
     def __post_init__(self) -> None:
         """Accept a feature map in place of its kernel."""
@@ -50,8 +98,19 @@ class FunctionPrior(Prior):
 
 
 class WeightPrior(Prior):
-    """f(x) = mean + wᵀφ(x) with w ~ N(0, γ²I): the linear models of the cube. `variance` is γ².
+    """f(x) = mean + wᵀφ(x) with w ~ N(0, γ²I): the linear models of the cube.
 
+    Parameters
+    ----------
+    features : FeatureMap
+        φ.
+    variance : float
+        γ².
+    mean : float or array_like of shape (t,)
+        A constant, or one for each target column.
+
+    Examples
+    --------
     >>> from decond.features import Identity
     >>> WeightPrior(Identity(), variance=4.0).covariance([[1.0]], [[2.0]])
     array([[8.]])
@@ -72,18 +131,11 @@ class WeightPrior(Prior):
         super().__post_init__()
 
     @property
+    def feature_map(self) -> FeatureMap:
+        """The features."""
+        return self.features
+
+    @property
     def covariance(self) -> Kernel:
         """The kernel γ² φ(a)·φ(b)."""
         return self.features.kernel(self.variance)
-
-
-def prior_mean(prior: Prior, targets: int) -> np.ndarray:
-    """Return the prior's mean for each target column."""
-    mean = np.atleast_1d(prior.mean)  # type: ignore[attr-defined]
-    if len(mean) not in (1, targets):
-        raise ArgumentError(
-            "mean",
-            f"mean has {len(mean)} values but there are {targets} target column(s). Give one number, or one for "
-            "each column.",
-        )
-    return np.broadcast_to(mean, targets)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decond.checks import as_count
-from decond.comparison import Comparison, averaged, checked_seeds, chosen_by_label, said
+from decond.comparison_table import Comparison, averaged, checked_seeds, chosen_by_label, said
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError, SimulationError

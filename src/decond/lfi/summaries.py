@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 
-from decond.conditional.ridge import KernelFits
+from decond.conditional import KernelFits
 
 __all__ = ["LearnedSummary", "Standardizer"]
 

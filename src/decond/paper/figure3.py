@@ -7,7 +7,7 @@ import numpy as np
 
 from decond import kernels
 from decond.gp import FunctionPrior, Model, TaskTransformed, condition, maximize_evidence, select
-from decond.gp.baselines import cascade, impute
+from decond.gp.conditioning import cascade, impute
 from decond.paper.published import save_numbers
 from decond.plotting.display import plot_band, plot_line, plot_points
 from decond.problems import LatentFunctionProblem, latent_function

@@ -208,6 +208,7 @@ def _density_run(settings: Figure5Settings, entry: Entry, seed: int) -> DensityR
     start = time.perf_counter()
     method = entry.build(toy, settings.toy_simulations, seed)
     observed = toy.observed_raw if method.takes_raw else toy.observed
+    assert observed is not None
     posterior = _quietly(lambda: method.fit(sims, toy.prior).posterior(observed))
     return DensityRun(_density(posterior), method.n_simulations_, time.perf_counter() - start, posterior.notes)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decond.estimators.base import deviation_of
+from decond.estimators.defaults import deviation_of
 
 __all__ = ["Edge", "edges"]
 

@@ -1,45 +1,56 @@
-"""Blocks of rows on all cores: one thread a block, each with a BLAS of its own thread.
+"""Chunks of rows on all cores: one thread a chunk, each with a BLAS of its own thread.
 
-A block takes turns between matrix products and compiled kernels. Two libraries that both use all cores would wait for
-each other's threads; so every block stays on one core from beginning to end. Its products are NumPy's, which run
+A chunk takes turns between matrix products and elementwise work. Two libraries that both use all cores would wait for
+each other's threads; so every chunk stays on one core from beginning to end. Its products are NumPy's, which run
 without the interpreter's lock (SciPy's do not).
 """
 
 import contextlib
 import functools
 import os
-import queue
-import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TypeVar
 
 from decond.threads import one_blas_thread
 
-__all__ = ["Workspace", "ahead", "between_passes", "closing", "in_order"]
+__all__ = ["ahead", "blas_threads_for", "map_in_order"]
 
 LARGE = 1024
-"""Side from which a matrix is worth the threads of BLAS between two passes."""
+"""Side from which a matrix is worth several threads of BLAS between two passes (measured on two to sixteen cores)."""
 
-Items = TypeVar("Items", bound=Iterable[Any])
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
-def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-    """Yield the function's values at the items in their order; only a few items are taken ahead of time.
+def map_in_order(function: Callable[[Item], Value], items: Iterable[Item]) -> Generator[Value, None, None]:
+    """Yield the function's values at the items, in their order, from a pool of threads.
 
     There are as many threads as BLAS would use, so that its settings (OMP_NUM_THREADS and the like) hold here too.
 
-    >>> list(in_order(abs, [-1, -2]))
+    Parameters
+    ----------
+    function : callable
+        What is called with each item, in some thread.
+    items : iterable
+        Only a few of them are taken ahead of time.
+
+    Yields
+    ------
+    object
+        The function's value at each item.
+
+    Examples
+    --------
+    >>> list(map_in_order(abs, [-1, -2]))
     [1, 2]
     """
-    with one_blas_thread() as threads, closing(items):
+    with one_blas_thread() as threads:
         if threads == 1:
             yield from map(function, items)
             return
-        pool, waiting = _pool(threads), deque[Future[Any]]()
+        pool, waiting = _pool(threads), deque[Future[Value]]()
         try:
             for item in items:
                 waiting.append(pool.submit(function, item))
@@ -52,94 +63,25 @@ def in_order(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[A
                 future.cancel()
 
 
-@contextlib.contextmanager
-def closing(items: Items) -> Iterator[Items]:
-    """Yield the items, and close them at the end if they are a generator: also where an error keeps it alive.
+def ahead(items: Generator[Item, None, None]) -> Generator[Item, None, None]:
+    """Yield the items, the next of which another thread fetches already: reading goes on beside the work.
 
-    >>> numbers = (number for number in [1, 2])
-    >>> with closing(numbers):
-    ...     next(numbers)
-    1
-    >>> list(numbers)
-    []
-    """
-    try:
-        yield items
-    finally:
-        if isinstance(items, Generator):
-            items.close()
-
-
-def between_passes(size: int) -> contextlib.AbstractContextManager[Any]:
-    """Return a context for algebra of this size between two passes over rows: only what is large gets more threads.
-
-    Those of BLAS go on spinning for a while when they have nothing left to do, on cores that the next pass needs.
-
-    >>> with between_passes(3):
-    ...     product = np.eye(3) @ np.eye(3)
-    """
-    return contextlib.nullcontext() if size >= LARGE else one_blas_thread()
-
-
-def ahead(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
-    """Yield the items, which another thread fetches a little ahead of time: reading goes on beside the work.
-
-    >>> list(ahead([1, 2, 3]))
+    >>> list(ahead(number for number in [1, 2, 3]))
     [1, 2, 3]
     """
-    fetched: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
-    stopped = threading.Event()
-
-    def fetch() -> None:
-        try:
-            for item in items:
-                if not _put(fetched, (True, item), stopped):
-                    return
-            _put(fetched, (False, None), stopped)
-        except BaseException as error:  # handed to the thread that asked
-            _put(fetched, (False, error), stopped)
-
-    reader = threading.Thread(target=fetch, name="decond-reader", daemon=True)
-    reader.start()
-    try:
-        while True:
-            more, item = fetched.get()
-            if more:
-                yield item
-                continue
-            if item is not None:
-                raise item
-            return
-    finally:
-        stopped.set()
-        reader.join()
+    with contextlib.closing(items), ThreadPoolExecutor(1, thread_name_prefix="decond-reader") as reader:
+        following = reader.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = reader.submit(next, items, None)
+            yield item
 
 
-def _put(fetched: "queue.Queue[tuple[bool, Any]]", item: tuple[bool, Any], stopped: threading.Event) -> bool:
-    """Put an item in the queue as soon as there is room; return False if nobody waits for it any more."""
-    while not stopped.is_set():
-        try:
-            fetched.put(item, timeout=0.1)
-            return True
-        except queue.Full:
-            continue
-    return False
+def blas_threads_for(size: int) -> contextlib.AbstractContextManager[object]:
+    """Return a context for algebra of this size between two passes: only large matrices get several threads.
 
-
-class Workspace:
-    """Memory that one thread uses again and again: fresh memory costs as much as a product does."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, np.ndarray] = {}
-
-    def array(self, name: str, shape: tuple[int, int]) -> np.ndarray:
-        """Return an array of this shape, with whatever is in it; compiled code takes it without a copy."""
-        found = self._arrays.get(name)
-        if found is None or found.shape != shape:
-            raw = np.empty(shape[0] * shape[1] + 8)
-            start = -raw.ctypes.data // 8 % 8
-            found = self._arrays[name] = raw[start : start + shape[0] * shape[1]].reshape(shape)
-        return found
+    Those of BLAS go on spinning for a while when they have nothing left to do, on cores that the next pass needs.
+    """
+    return contextlib.nullcontext() if size >= LARGE else one_blas_thread()
 
 
 @functools.cache

@@ -1,24 +1,29 @@
-"""Tables in Parquet files, read in batches: what is in memory at a time does not grow with the table."""
+"""Tables in Parquet files, read in batches: what is in memory at a time does not grow with the table.
+
+pyarrow is an optional extra, ``pip install "decond[parquet]"``; it is imported when a file is read.
+"""
 
 import difflib
 import glob
 import socket
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from decond.errors import ArgumentError
 from decond.messages import near_files
 from decond.streaming.parallel import ahead
-from decond.streaming.sources import CHUNKING, Chunking, Part, PartedSource
+from decond.streaming.sources import CHUNKS, Arrays, ChunkSettings, Partition, PartitionedSource
 
-__all__ = ["ChangedFileError", "DamagedFileError", "ParquetBatches", "ParquetError", "ParquetTable", "parquet_files"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ChangedFileError", "DamagedFileError", "ParquetError", "ParquetTable", "import_pyarrow", "parquet_files"]
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -26,14 +31,16 @@ SUFFIXES = (".parquet", ".pq")
 class ParquetError(ValueError):
     """A Parquet file does not have the numbers that were asked for.
 
-    Attributes:
-        path: The file.
-        column: The name of the column, if one column is at fault.
-        row: The row of the file, from 1, if one row is at fault.
-
-    >>> error = ParquetError("hours.parquet has no column 'wind'.", path=Path("hours.parquet"), column="wind")
-    >>> error.column, error.row
-    ('wind', None)
+    Parameters
+    ----------
+    message : str
+        What is wrong, and what to do.
+    path : Path, optional
+        The file.
+    column : str, optional
+        The name of the column, if one column is at fault.
+    row : int, optional
+        The row of the file, from 1, if one row is at fault.
     """
 
     def __init__(
@@ -44,105 +51,95 @@ class ParquetError(ValueError):
 
 
 class DamagedFileError(ParquetError):
-    """A file is damaged or incomplete: it has to be written anew.
-
-    >>> issubclass(DamagedFileError, ParquetError)
-    True
-    """
+    """A file is damaged or incomplete: it has to be written anew."""
 
 
 class ChangedFileError(ParquetError):
-    """A file has changed since it was first read: all passes need the same rows, so start again.
-
-    >>> issubclass(ChangedFileError, ParquetError)
-    True
-    """
+    """A file has changed since it was first read: all passes need the same rows, so start again."""
 
 
 @dataclass(frozen=True)
-class ParquetBatches:
-    """How much of Parquet files is decoded at a time: measured to keep memory low without slowing the reading.
+class ReadSettings:
+    """How much of Parquet files is decoded at a time: measured to keep memory low without slowing the reading."""
 
-    >>> ParquetBatches(numbers=300).height(columns=3)
-    100
-    """
-
-    rows: int = 65_536
+    rows: int = 64_000
     """Rows that are decoded at a time; fewer of them if they have many columns."""
     numbers: int = 4_194_304
     """Numbers that are decoded at a time."""
-    part_rows: int = 65_536
-    """Row groups go to one part until they have so many rows."""
     buffer: int = 1 << 20
     """Bytes of a column that are fetched from the file at a time."""
 
-    def height(self, columns: int) -> int:
-        """Return the rows of a batch with so many columns."""
-        return max(min(self.rows, self.numbers // columns), 1)
+
+READ = ReadSettings()
 
 
-BATCHES = ParquetBatches()
-
-
-class ParquetTable(PartedSource):
+class ParquetTable(PartitionedSource):
     """A table in Parquet files, of which only a few batches of rows are in memory at a time.
 
     Files are read in the order of their names. Their columns are checked here, in every file, without reading any
-    row; values are checked whenever they are read. Numbers of any type become float64.
+    row; values are checked whenever they are read. Numbers of any type become float64. Row groups of 10⁵ to 10⁶ rows
+    are best. Pages with checksums (``write_page_checksum=True`` in pyarrow) are verified; without them, damage that
+    leaves numbers readable cannot be noticed.
 
-    Pages with checksums (``write_page_checksum=True`` in pyarrow) are verified; without them, damage that leaves
-    numbers readable cannot be noticed.
+    Parameters
+    ----------
+    paths : path, str, or list of these
+        A file, a folder (with all below it), a pattern such as ``"2024/*.parquet"``, or a list of these.
+    x : str or sequence of str
+        The columns of the rows, in this order.
+    z : str or sequence of str
+        The column of the targets, or several.
+    read : ReadSettings
+        How much is decoded at a time.
+    chunks : ChunkSettings
+        How rows are cut for the cores of a machine and the workers of a cluster.
 
-    Row groups of 10⁵ to 10⁶ rows are best. On a cluster, one that is larger than a share of the table (`share_rows`)
-    is decoded again by every share that lies in it.
-
-    Parameters:
-        paths: a file, a folder (with all below it), a pattern such as ``"2024/*.parquet"``, or a list of these.
-        x: the columns of the rows, in this order.
-        z: the column of the targets, or a list of several.
-        batches: how much is decoded at a time.
-        chunking: how rows are cut for the cores of a machine and the workers of a cluster.
-
+    Examples
+    --------
     >>> import pathlib, tempfile, pandas as pd
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> for month in (1, 2):
     ...     frame = pd.DataFrame({"wind": [3.0, 7.5], "height": [80, 100], "power": [0.1, month]})
     ...     frame.to_parquet(folder / f"month{month}.parquet")
     >>> table = ParquetTable(folder, x=["wind", "height"], z="power")
-    >>> len(table), float(table.total(lambda piece: piece.targets.sum()))
+    >>> len(table), float(table.total(lambda chunk: chunk.targets.sum()))
     (4, 3.2)
     """
 
     def __init__(
         self,
-        paths: Any,
+        paths: str | Path | Sequence[str | Path],
         x: Sequence[str] | str,
         z: Sequence[str] | str,
         *,
-        batches: ParquetBatches = BATCHES,
-        chunking: Chunking = CHUNKING,
+        read: ReadSettings = READ,
+        chunks: ChunkSettings = CHUNKS,
     ) -> None:
         self.names: list[str] = [x] if isinstance(x, str) else list(x)
-        self.flat = isinstance(z, str)
-        self.target_names = [z] if isinstance(z, str) else list(z)
-        columns = _Columns(tuple(self.names), (z,) if isinstance(z, str) else tuple(z), self.flat)
+        self.target_names: list[str] = [z] if isinstance(z, str) else list(z)
+        self.flat, self.chunks = isinstance(z, str), chunks
+        columns = _Columns(self.names, self.target_names, self.flat)
         _check_names(columns)
-        self.files, self.chunking = parquet_files(paths), chunking
-        self._parts = [part for path in self.files for part in _parts_of(path, columns, batches)]
-        if not self._parts:
+        import_pyarrow()
+        self.files = parquet_files(paths)
+        self._partitions = [
+            one for path in self.files for one in _partitions_of(path, columns, read, chunks.partition_rows)
+        ]
+        if not self._partitions:
             raise ArgumentError(
-                "paths", f"there are no rows in {_some_of(self.files)}; give at least one file that has some."
+                "paths",
+                f"there are no rows in {', '.join(map(str, self.files[:3]))}; give at least one file that has some.",
             )
 
     @property
     def width(self) -> int:
         return len(self.names)
 
-    def parts(self) -> Sequence[Part]:
-        return self._parts
+    def partitions(self) -> Sequence[Partition]:
+        return self._partitions
 
 
-def parquet_files(paths: Any) -> list[Path]:
+def parquet_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files that paths, folders and patterns stand for, sorted by name and each of them once."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
@@ -152,11 +149,24 @@ def parquet_files(paths: Any) -> list[Path]:
     return sorted({path.absolute() for one in given for path in _files_at(one)})
 
 
+def import_pyarrow() -> Any:
+    """Return pyarrow with its module for Parquet, an optional extra; raise if it is not installed."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ArgumentError(
+            "paths",
+            "Parquet files are read with pyarrow, which is not installed: pip install 'decond[parquet]'. Or give the "
+            "rows as arrays.",
+        ) from error
+    return pyarrow
+
+
 class _Columns(NamedTuple):
     """The columns that are read of every file."""
 
-    x: tuple[str, ...]
-    z: tuple[str, ...]
+    x: list[str]
+    z: list[str]
     flat: bool
 
     @property
@@ -166,27 +176,26 @@ class _Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class _RowGroups:
-    """Consecutive row groups of one file: a part that knows where its rows are."""
+    """Consecutive row groups of one file: a partition that knows where its rows are."""
 
     path: Path
-    seal: tuple[int, int]
-    groups: tuple[int, ...]
+    fingerprint: tuple[int, int]
+    groups: list[int]
     first: int
     """The number of their first row in the file, counted from zero."""
     count: int
     columns: _Columns
-    batches: ParquetBatches
+    settings: ReadSettings
     holds_rows = False
-    only_whole = False
 
     @property
     def name(self) -> str:
         return str(self.path)
 
-    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return ahead(self._blocks())
+    def read(self) -> Generator[Arrays, None, None]:
+        return ahead(self._decoded())
 
-    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _decoded(self) -> Generator[Arrays, None, None]:
         row, (x, z, flat) = self.first, self.columns
         for batch in self._batches():
             found = {column: _numbers(batch.column(column), column, self.path, row) for column in self.columns.all}
@@ -194,20 +203,21 @@ class _RowGroups:
             yield rows, found[z[0]] if flat else np.stack([found[column] for column in z], axis=1)
             row += len(rows)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> "Iterator[pa.RecordBatch]":
         """Yield batches of rows; buffers keep whole column chunks out of memory, however large row groups are."""
-        if _sealed(self.path) != self.seal:
+        if _fingerprint(self.path) != self.fingerprint:
             raise ChangedFileError(
                 f"{self.path} has changed since it was first read. All passes need the same rows: start again, once "
                 "nothing writes to it.",
                 path=self.path,
             )
+        arrow, settings = import_pyarrow(), self.settings
+        rows = max(min(settings.rows, settings.numbers // len(self.columns.all)), 1)
+        options = {"pre_buffer": False, "buffer_size": settings.buffer, "page_checksum_verification": True}
         try:
-            height = self.batches.height(len(self.columns.all))
-            options = {"pre_buffer": False, "buffer_size": self.batches.buffer, "page_checksum_verification": True}
-            with pq.ParquetFile(self.path, **options) as file:
-                yield from file.iter_batches(height, self.groups, self.columns.all, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
+            with arrow.parquet.ParquetFile(self.path, **options) as file:
+                yield from file.iter_batches(rows, self.groups, self.columns.all, use_threads=False)
+        except (arrow.ArrowException, OSError) as error:
             raise _damaged(self.path, error) from error
 
 
@@ -241,13 +251,13 @@ def _check_names(columns: _Columns) -> None:
             raise ArgumentError(kind, f"column {column!r} was named twice, among x and z. Name each column once.")
 
 
-def _parts_of(path: Path, columns: _Columns, batches: ParquetBatches) -> Iterator[_RowGroups]:
-    """Yield the parts of one file, whose columns are checked first; rows are not read."""
-    seal = _sealed(path)
+def _partitions_of(path: Path, columns: _Columns, settings: ReadSettings, least: int) -> Iterator[_RowGroups]:
+    """Yield the row groups of one file, as many together as have `least` rows; its columns are checked first."""
+    arrow, fingerprint = import_pyarrow(), _fingerprint(path)
     try:
-        metadata = pq.read_metadata(path)
+        metadata = arrow.parquet.read_metadata(path)
         schema = metadata.schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError) as error:
         raise _damaged(path, error) from error
     _check_schema(schema, columns.all, path)
     groups: list[int] = []
@@ -255,13 +265,12 @@ def _parts_of(path: Path, columns: _Columns, batches: ParquetBatches) -> Iterato
     for group in range(metadata.num_row_groups):
         groups.append(group)
         count += metadata.row_group(group).num_rows
-        last = group == metadata.num_row_groups - 1
-        if count and (last or count >= batches.part_rows):
-            yield _RowGroups(path, seal, tuple(groups), first, count, columns, batches)
+        if count and (group == metadata.num_row_groups - 1 or count >= least):
+            yield _RowGroups(path, fingerprint, groups, first, count, columns, settings)
             groups, first, count = [], first + count, 0
 
 
-def _check_schema(schema: pa.Schema, columns: Sequence[str], path: Path) -> None:
+def _check_schema(schema: "pa.Schema", columns: Sequence[str], path: Path) -> None:
     """Raise unless every column is there, once, and holds numbers."""
     for column in columns:
         count = schema.names.count(column)
@@ -269,7 +278,8 @@ def _check_schema(schema: pa.Schema, columns: Sequence[str], path: Path) -> None
             message = f"{path} has {count} columns called {column!r}; give them different names."
             raise ParquetError(message, path=path, column=column)
         if not count:
-            near = difflib.get_close_matches(column, schema.names, n=1) or _same_but_case(column, schema.names)
+            lower = {name.lower(): name for name in schema.names}
+            near = [lower[name] for name in difflib.get_close_matches(column.lower(), lower, n=1)]
             hint = f"; did you mean {near[0]!r}?" if near else "."
             message = f"{path} has no column {column!r}{hint} Its columns are {', '.join(schema.names)}."
             raise ParquetError(message, path=path, column=column)
@@ -282,22 +292,18 @@ def _check_schema(schema: pa.Schema, columns: Sequence[str], path: Path) -> None
             )
 
 
-def _same_but_case(column: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.lower() == column.lower()]
+def _is_number(kind: "pa.DataType") -> bool:
+    types = import_pyarrow().types
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def _numbers(cells: pa.Array, column: str, path: Path, start: int) -> np.ndarray:
+def _numbers(cells: "pa.Array", column: str, path: Path, start: int) -> NDArray[np.float64]:
     """Return the cells as float64, or raise with the row of the first that is not a finite number."""
     if cells.null_count:
         row = int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0])
         raise _not_a_number("an empty cell", column, path, start + row)
-    if pa.types.is_decimal(cells.type):
-        cells = cells.cast(pa.float64())
+    if import_pyarrow().types.is_decimal(cells.type):
+        cells = cells.cast(import_pyarrow().float64())
     values = cells.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     finite = np.isfinite(values)
     if not finite.all():
@@ -312,7 +318,7 @@ def _not_a_number(what: str, column: str, path: Path, row: int, damage: str = ""
     return ParquetError(f"{place} Remove or fill such rows first.{damage}", path=path, column=column, row=row + 1)
 
 
-def _sealed(path: Path) -> tuple[int, int]:
+def _fingerprint(path: Path) -> tuple[int, int]:
     """Return the size of a file and a checksum of its footer, where Parquet says what is in it.
 
     Copies on other machines have the same; a file that was written anew has another.
@@ -336,8 +342,3 @@ def _damaged(path: Path, error: Exception) -> DamagedFileError:
     return DamagedFileError(
         f"{path} cannot be read as Parquet: {reason}. It is damaged or incomplete; write it anew.", path=path
     )
-
-
-def _some_of(files: Sequence[Path]) -> str:
-    names = ", ".join(map(str, files[:3]))
-    return names + (f" and {len(files) - 3} more files" if len(files) > 3 else "")

@@ -1,106 +1,71 @@
 """Where rows come from: every table, wherever it lies, is asked for sums over its rows and for nothing else.
 
-*Work* is a function from a `Piece` of rows to something that can be added, such as `Statistics`. A source applies it
-to all pieces and returns the sum: on the cores of this machine, or on a cluster (`decond.streaming.cluster`), to
-which work travels, pickled.
+*Work* is a function from a `Chunk` of rows to something that can be added, such as `Statistics`. A source applies it
+to all chunks and returns the sum: on the cores of this machine, or on a cluster (`decond.streaming.cluster`), to
+which work travels pickled.
 """
 
 import abc
+import contextlib
 import functools
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_rows, as_targets, column_names
-from decond.errors import ArgumentError
-from decond.streaming.parallel import closing, in_order
+from decond.errors import ArgumentError, ArgumentTypeError
+from decond.streaming.parallel import ahead, map_in_order
 
 __all__ = [
-    "FAN_IN",
-    "HEIGHT",
-    "Block",
-    "Chunking",
-    "Part",
-    "PartedSource",
-    "Piece",
+    "Batches",
+    "Chunk",
+    "ChunkSettings",
+    "Partition",
+    "PartitionedSource",
+    "Rows",
     "Source",
     "Table",
     "Work",
-    "added",
-    "part_total",
-    "share_rows",
+    "as_source",
+    "partition_total",
 ]
 
-HEIGHT = 1280
-"""Rows of a piece, where they are many: it fits the cache of a core, starting it takes little of its time, and the
-cores end nearly together when there are only a few pieces (8 in 10,000 rows)."""
-
-FAN_IN = 8
-"""Sums that are added at a time."""
-
-NO_ROWS = "there are no rows to learn from; give at least one block with one row."
-
 Sum = TypeVar("Sum")
-Work = Callable[["Piece"], Sum]
-"""A function from a piece of rows to something that can be added."""
+Work = Callable[["Chunk"], Sum]
+"""A function from a chunk of rows to something that can be added."""
+Arrays = tuple[NDArray[Any], NDArray[np.float64]]
+"""Rows, which may be labels, and their targets."""
 
 
 @dataclass(frozen=True)
-class Chunking:
-    """How a table is cut: into pieces for the cores of a machine, and into shares of whole pieces for processes.
+class ChunkSettings:
+    """How a table is cut for cores and for the workers of a cluster; sums depend on it by rounding only."""
 
-    The last digits of sums depend on it, for it says which numbers are added first.
-
-    >>> Chunking(height=16, smallest=2).share_rows(100)
-    32
-    """
-
-    height: int = HEIGHT
-    """Rows of a piece."""
-    smallest: int = 32
-    """Pieces of the smallest share."""
-    most_shares: int = 64
-    """Tables are cut into no more shares than that, unless shares became too large for one process."""
-    largest: int = 512
-    """Pieces of the largest share."""
-
-    def share_rows(self, count: int) -> int:
-        """Return how many rows each share has in a table with `count` rows."""
-        pieces = self.smallest
-        while pieces * self.height * self.most_shares < count and pieces < self.largest:
-            pieces *= 2
-        return pieces * self.height
+    rows: int = 1280
+    """Rows of a chunk: it fits the cache of a core, and starting it takes little of its time (measured)."""
+    partition_rows: int = 64_000
+    """Rows of a partition, which one task of a cluster reads: milliseconds of overhead for a second of work."""
 
 
-CHUNKING = Chunking()
+CHUNKS = ChunkSettings()
 
 
-class Piece(NamedTuple):
-    """Consecutive rows of a table, few enough to work on at a time.
-
-    >>> piece = Piece(start=2, rows=np.array([[5.0]]), targets=np.array([[1.0]]))
-    >>> piece.start, piece.rows.shape
-    (2, (1, 1))
-    """
+class Chunk(NamedTuple):
+    """Consecutive rows of a table, few enough to work on at a time."""
 
     start: int
     """The number of the first row in the whole table."""
-    rows: np.ndarray
+    rows: NDArray[Any]
     """(b, d)"""
-    targets: np.ndarray
+    targets: NDArray[np.float64]
     """(b, t)"""
 
 
-class Part(Protocol):
-    """Consecutive rows of a table that one process can read.
-
-    >>> part: Part = Block(np.array([[0.0], [1.0]]), np.array([2.0, 3.0]), "january")
-    >>> part.name, part.count, [targets.sum().item() for _, targets in part.read()]
-    ('january', 2, [5.0])
-    """
+class Partition(Protocol):
+    """Consecutive rows of a table that one process can read."""
 
     @property
     def name(self) -> str:
@@ -114,38 +79,41 @@ class Part(Protocol):
     def holds_rows(self) -> bool:
         """Whether it holds its rows; otherwise it only knows where they are."""
 
-    @property
-    def only_whole(self) -> bool:
-        """Whether it can be read only from its beginning to its end, so that it is never cut."""
-
-    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield rows (b, d) and targets (b,) or (b, t), checked, in blocks of any size."""
+    def read(self) -> Generator[Arrays, None, None]:
+        """Yield rows (b, d) and targets (b,) or (b, t), checked, in batches of any size."""
 
 
 class Source(abc.ABC):
     """A table of rows and targets that is read as often as needed.
 
+    Attributes
+    ----------
+    names, target_names : sequence of str or None
+        The names of the columns, where they have any.
+    flat : bool
+        Whether targets are a flat array; otherwise they are columns.
+    chunks : ChunkSettings
+        How rows are cut.
+
+    Examples
+    --------
     >>> class Ramp(Source):
-    ...     flat, width = True, 1
+    ...     width = 1
     ...
     ...     def total(self, work):
     ...         rows = np.arange(4.0)[:, None]
-    ...         return work(Piece(0, rows, 2.0 * rows))
+    ...         return work(Chunk(0, rows, 2.0 * rows))
     ...
     ...     def __len__(self):
     ...         return 4
-    >>> float(Ramp().total(lambda piece: piece.targets.sum()))
+    >>> float(Ramp().total(lambda chunk: chunk.targets.sum()))
     12.0
     """
 
     names: Sequence[str] | None = None
-    """The names of the columns, where they have any."""
     target_names: Sequence[str] | None = None
-    """Those of the target columns."""
     flat: bool = True
-    """Whether targets are a flat array, or columns."""
-    chunking: Chunking = CHUNKING
-    """How its rows are cut."""
+    chunks: ChunkSettings = CHUNKS
 
     @property
     @abc.abstractmethod
@@ -159,124 +127,249 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def __len__(self) -> int: ...
 
-    def standardized(self, offset: np.ndarray, scale: np.ndarray) -> "Source":
-        """Return the same table with targets (z - offset) / scale, one of each for every column."""
+    def standardized(self, offset: NDArray[np.float64], scale: NDArray[np.float64]) -> "Source":
+        """Return the same table with targets (z - offset) / scale.
+
+        Parameters
+        ----------
+        offset, scale : ndarray of shape (t,)
+            One of each for every target column.
+
+        Returns
+        -------
+        Source
+            It reads the rows of this one.
+        """
         return _Standardized(self, offset, scale)
 
 
-class PartedSource(Source):
-    """A source in parts; here they are read one after the other, and their pieces go to all cores.
-
-    >>> class Months(PartedSource):
-    ...     width = 1
-    ...
-    ...     def parts(self):
-    ...         return [Block(np.full((2, 1), month), np.full(2, 10.0 * month), f"month {month}") for month in (1, 2)]
-    >>> len(Months()), float(Months().total(lambda piece: piece.targets.sum()))
-    (4, 60.0)
-    """
+class PartitionedSource(Source):
+    """A source in partitions; here they are read one after the other, and their chunks go to all cores."""
 
     @abc.abstractmethod
-    def parts(self) -> Sequence[Part]:
-        """Return the parts as they lie, in the order of the rows."""
-
-    def shares(self) -> Sequence[Part]:
-        """Return the same rows in shares of equal height, each for one process: they depend on nothing else."""
-        return list(_cut(self.parts(), self.chunking.share_rows(len(self))))
+    def partitions(self) -> Sequence[Partition]:
+        """Return the partitions, in the order of the rows."""
 
     def total(self, work: Work[Sum]) -> Sum:
-        return _summed(work, _blocks_of(self.parts()), 0, len(self), self.chunking)
+        return partition_total(work, self.partitions(), 0, self.chunks)
 
     def __len__(self) -> int:
-        return sum(part.count for part in self.parts())
+        return sum(partition.count for partition in self.partitions())
 
 
-class Table(PartedSource):
-    """A table in memory, checked once: rows x (m, d) and targets z, (m,) or (m, t).
+class Table(PartitionedSource):
+    """A table in memory, checked once.
 
+    Parameters
+    ----------
+    x : array_like of shape (m, d)
+        Rows; a data frame has names of columns.
+    z : array_like of shape (m,) or (m, t)
+        Targets.
+    labels : bool
+        Whether rows may hold labels.
+    chunks : ChunkSettings
+        How rows are cut.
+
+    Examples
+    --------
     >>> table = Table([[0.0], [1.0]], [2.0, 3.0])
-    >>> float(table.total(lambda piece: piece.targets.sum()))
+    >>> float(table.total(lambda chunk: chunk.targets.sum()))
     5.0
     """
 
-    def __init__(self, x: Any, z: Any, *, labels: bool = False, chunking: Chunking = CHUNKING) -> None:
+    def __init__(self, x: ArrayLike, z: ArrayLike, *, labels: bool = False, chunks: ChunkSettings = CHUNKS) -> None:
         self.x = as_rows(x, "x", labels=labels)
         self.z = as_targets(z, "z", len(self.x), "x")
-        self.names, self.flat, self.chunking = column_names(x), self.z.ndim == 1, chunking
+        self.names, self.flat, self.chunks = column_names(x), self.z.ndim == 1, chunks
 
     @property
     def width(self) -> int:
-        return self.x.shape[1]
+        return int(self.x.shape[1])
 
-    def parts(self) -> Sequence[Part]:
-        return [Block(self.x, self.z, "the table")]
+    def partitions(self) -> Sequence[Partition]:
+        height = self.chunks.partition_rows
+        starts = range(0, len(self.x), height)
+        return [Rows(self.x[i : i + height], self.z[i : i + height], f"rows from {i}") for i in starts]
 
     def __len__(self) -> int:
         return len(self.x)
 
 
-def share_rows(count: int) -> int:
-    """Return how many rows each share of a table has, from their number alone, unless it has a `Chunking` of its own.
+class Batches(PartitionedSource):
+    """Blocks of rows: pairs (x, z) of any sizes, in a list or in anything whose ``iter`` starts over.
 
-    >>> share_rows(1_000), share_rows(100_000_000)
-    (40960, 655360)
+    The blocks of a list are checked once. Others are counted once before the first pass, and checked in every pass.
+    Data frames keep the names of their columns, which have to be the same in all blocks. Blocks of a thousand rows
+    and more are summed fastest.
+
+    Parameters
+    ----------
+    blocks : iterable of (array_like, array_like)
+        Rows and targets of every block.
+    chunks : ChunkSettings
+        How rows are cut.
+
+    Examples
+    --------
+    >>> batches = Batches([([[0.0], [1.0]], [2.0, 3.0]), ([[4.0]], [5.0])])
+    >>> len(batches), float(batches.total(lambda chunk: chunk.targets.sum()))
+    (3, 10.0)
     """
-    return CHUNKING.share_rows(count)
+
+    def __init__(self, blocks: Iterable[tuple[ArrayLike, ArrayLike]], *, chunks: ChunkSettings = CHUNKS) -> None:
+        if iter(blocks) is blocks:
+            raise ArgumentTypeError(
+                "blocks",
+                f"the blocks come from a {type(blocks).__name__}, which can be read only once; they are read again "
+                "and again. Give a list of (rows, targets), or an object whose __iter__ starts over.",
+            )
+        self._listed = isinstance(blocks, Sequence | np.ndarray)
+        for number, block in enumerate(blocks if self._listed else ()):
+            _check_pair(block, number)
+        self._blocks, self.chunks = blocks, chunks
+
+    @property
+    def flat(self) -> bool:  # type: ignore[override]
+        """Whether targets are a flat array, or columns."""
+        return self._layout.flat
+
+    @property
+    def names(self) -> list[str] | None:  # type: ignore[override]
+        """The names of the columns, where the blocks are data frames."""
+        return self._layout.names
+
+    @property
+    def width(self) -> int:
+        if not self._layout.partitions:
+            raise _no_rows()
+        return self._layout.width
+
+    def partitions(self) -> Sequence[Partition]:
+        return self._layout.partitions
+
+    @functools.cached_property
+    def _layout(self) -> "_Layout":
+        kept, count, width, flat, names = [], 0, 0, True, None
+        for block, names in _checked_blocks(self._blocks):  # noqa: B007
+            count, width, flat = count + block.count, block.rows.shape[1], flat and block.targets.ndim == 1
+            if self._listed:
+                kept.append(block)
+        stream = [_Stream(self._blocks, count)] if count else []
+        return _Layout(kept if self._listed else stream, width, flat, names)
 
 
-def part_total(work: Work[Sum], part: Part, start: int, count: int, chunking: Chunking = CHUNKING) -> Sum:
-    """Return the sum of the work over one part of a table with `count` rows, in which it begins at row `start`.
+def as_source(rows: Any, targets: ArrayLike | None = None) -> Source:
+    """Return a source for what users give.
 
-    >>> part = Block(np.array([[0.0], [1.0]]), np.array([2.0, 3.0]), "january")
-    >>> float(part_total(lambda piece: piece.targets.sum(), part, start=0, count=2))
-    5.0
+    Parameters
+    ----------
+    rows : Source, array_like of shape (m, d), or list of blocks
+        A source is returned as it is.
+    targets : array_like of shape (m,) or (m, t), optional
+        Without them, `rows` is a list of blocks with targets of their own.
+
+    Returns
+    -------
+    Source
+        A table in memory, or batches.
+
+    Examples
+    --------
+    >>> type(as_source([[0.0], [1.0]], [2.0, 3.0])).__name__, type(as_source([([[0.0]], [2.0])])).__name__
+    ('Table', 'Batches')
     """
-    return _summed(work, part.read(), start, count, chunking)
+    if isinstance(rows, Source):
+        return rows
+    return Batches(rows) if targets is None else Table(rows, targets)
 
 
-def added(sums: Iterable[Sum]) -> Sum:
-    """Return the sum of some sums, from the first to the last.
+def partition_total(work: Work[Sum], partitions: Sequence[Partition], start: int, chunks: ChunkSettings) -> Sum:
+    """Return the sum of the work over some partitions, on the cores of this machine.
 
-    >>> added([1, 2, 3])
-    6
+    Parameters
+    ----------
+    work : callable
+        From a `Chunk` to something that can be added.
+    partitions : sequence of Partition
+        What to read, in the order of the rows.
+    start : int
+        The number of the first row in the whole table.
+    chunks : ChunkSettings
+        How rows are cut.
+
+    Returns
+    -------
+    object
+        The sum, always added in the order of the rows.
     """
-    return functools.reduce(operator.add, sums)
+    total = None
+    with (
+        contextlib.closing(_chunks_of(partitions, start, chunks.rows)) as pending,
+        contextlib.closing(map_in_order(work, pending)) as found,
+    ):
+        for one in found:
+            total = one if total is None else total + one  # type: ignore[operator]
+    if total is None:
+        raise _no_rows()
+    return total
+
+
+def _chunks_of(partitions: Sequence[Partition], start: int, height: int) -> Generator[Chunk, None, None]:
+    for partition in partitions:
+        with contextlib.closing(partition.read()) as batches:
+            for rows, targets in batches:
+                z = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+                for i in range(0, len(rows), height):
+                    yield Chunk(start + i, rows[i : i + height], z[i : i + height])
+                start += len(rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """A part that holds its rows.
+class Rows:
+    """A partition that holds its rows."""
 
-    >>> Block(np.array([[0.0], [1.0], [2.0]]), np.array([2.0, 3.0, 4.0]), "january").between(1, 3).count
-    2
-    """
-
-    rows: np.ndarray
-    targets: np.ndarray
+    rows: NDArray[Any]
+    targets: NDArray[np.float64]
     name: str
     holds_rows = True
-    only_whole = False
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
         return len(self.rows)
 
-    def between(self, start: int, stop: int) -> "Block":
-        """Return some of the rows."""
-        return Block(self.rows[start:stop], self.targets[start:stop], self.name)
-
-    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield all rows with their targets."""
+    def read(self) -> Generator[Arrays, None, None]:
         yield self.rows, self.targets
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """Blocks that can only be read one after the other, from the first."""
+
+    blocks: Iterable[tuple[ArrayLike, ArrayLike]]
+    count: int
+    name = "the blocks"
+    holds_rows = True
+
+    def read(self) -> Generator[Arrays, None, None]:
+        return ahead((block.rows, block.targets) for block, _ in _checked_blocks(self.blocks))
+
+
+class _Layout(NamedTuple):
+    """What is known of all blocks."""
+
+    partitions: Sequence[Partition]
+    width: int
+    flat: bool
+    names: list[str] | None
 
 
 class _Standardized(Source):
     """Another source, with its targets in other units."""
 
-    def __init__(self, source: Source, offset: np.ndarray, scale: np.ndarray) -> None:
+    def __init__(self, source: Source, offset: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
         self.source, self.offset, self.scale = source, offset, scale
-        self.names, self.flat, self.chunking = source.names, source.flat, source.chunking
+        self.names, self.flat, self.chunks = source.names, source.flat, source.chunks
 
     @property
     def width(self) -> int:
@@ -291,150 +384,50 @@ class _Standardized(Source):
 
 @dataclass(frozen=True, eq=False)
 class _InUnits:
-    """Work on pieces whose targets are standardized first."""
+    """Work on chunks whose targets are standardized first; a class, because work travels to other processes."""
 
     work: Work[Any]
-    offset: np.ndarray
-    scale: np.ndarray
+    offset: NDArray[np.float64]
+    scale: NDArray[np.float64]
 
-    def __call__(self, piece: Piece) -> Any:
-        given, known = piece.targets.shape[1], len(self.offset)
-        if given != known:
-            raise ArgumentError(
-                "z", f"z has {given} column(s) but the model has read {known}; give the same targets each time."
-            )
-        return self.work(piece._replace(targets=(piece.targets - self.offset) / self.scale))
+    def __call__(self, chunk: Chunk) -> Any:
+        return self.work(chunk._replace(targets=(chunk.targets - self.offset) / self.scale))
 
 
-@dataclass(frozen=True, eq=False)
-class _Range:
-    """Consecutive rows that lie in one part or several, of which the first may begin before them."""
-
-    parts: tuple[Part, ...]
-    skipped: int
-    count: int
-    only_whole = False
-
-    @property
-    def name(self) -> str:
-        names = list(dict.fromkeys(part.name for part in self.parts))
-        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-
-    @property
-    def holds_rows(self) -> bool:
-        return any(part.holds_rows for part in self.parts)
-
-    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        first, missing = self.skipped, self.count
-        with closing(_blocks_of(self.parts)) as blocks:
-            for rows, targets in blocks:
-                chosen = slice(first, first + missing)
-                first = max(first - len(rows), 0)
-                if len(rows[chosen]):
-                    yield rows[chosen], targets[chosen]
-                missing -= len(rows[chosen])
-                if not missing:
-                    return
+def _check_pair(block: Any, number: int) -> None:
+    if not (isinstance(block, tuple | list) and len(block) == 2 and all(hasattr(side, "__len__") for side in block)):
+        raise ArgumentTypeError(
+            f"blocks[{number}]",
+            f"block {number} is a {type(block).__name__}, but each block is a pair (rows, targets). A single block "
+            "is given as Batches([(x, z)]), a table in memory as Table(x, z).",
+        )
 
 
-def _blocks_of(parts: Sequence[Part]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for part in parts:
-        with closing(part.read()) as blocks:
-            yield from blocks
+def _checked_blocks(
+    blocks: Iterable[tuple[ArrayLike, ArrayLike]],
+) -> Generator[tuple[Rows, list[str] | None], None, None]:
+    """Yield the blocks that have rows, checked, with the names of their columns; all need those of the first."""
+    first: dict[str, Any] = {}
+    for number, block in enumerate(blocks):
+        _check_pair(block, number)
+        x, z = block
+        if not len(x):  # type: ignore[arg-type]
+            continue
+        name = f"block {number}"
+        rows = as_rows(x, f"x of {name}", labels=True)
+        targets = as_targets(z, f"z of {name}", len(rows), f"x of {name}")
+        names = column_names(x)
+        columns = {"x": names or rows.shape[1], "z": 1 if targets.ndim == 1 else targets.shape[1]}
+        first = first or columns
+        for argument, given in columns.items():
+            if given != first[argument]:
+                raise ArgumentError(
+                    f"{argument} of {name}",
+                    f"{argument} of {name} has the columns {given}, but that of the first block has "
+                    f"{first[argument]}; give the same columns, in the same order, in all blocks.",
+                )
+        yield Rows(rows, targets, name), names
 
 
-def _cut(parts: Sequence[Part], height: int) -> Iterator[Part]:
-    """Yield the same rows in shares of this height; what can only be read from its beginning stays whole."""
-    if any(part.only_whole for part in parts):
-        yield from parts
-        return
-    ends = np.cumsum([part.count for part in parts])
-    for start in range(0, int(ends[-1]) if len(ends) else 0, height):
-        stop = min(start + height, int(ends[-1]))
-        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
-        inside = []
-        for part, end in zip(parts[first : last + 1], ends[first : last + 1], strict=True):
-            begin = int(end) - part.count
-            if isinstance(part, Block):
-                part = part.between(max(start - begin, 0), stop - begin)
-            inside.append(part)
-        holds = isinstance(parts[first], Block)
-        yield _Range(tuple(inside), 0 if holds else start - int(ends[first] - parts[first].count), stop - start)
-
-
-def _summed(
-    work: Work[Sum], blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, count: int, chunking: Chunking
-) -> Sum:
-    """Return the sum of the work over blocks, always in the same order: shares first, then these in a tree."""
-    tree, within, share = _Tree(), None, chunking.share_rows(count)
-    with closing(in_order(work, _pieces(blocks, start, chunking.height))) as sums:
-        for i, found in enumerate(sums):
-            if within is not None and i * chunking.height % share == 0:
-                tree.add(within)
-                within = None
-            within = found if within is None else within + found
-    if within is None:
-        raise ArgumentError("blocks", NO_ROWS)
-    tree.add(within)
-    return tree.total()
-
-
-class _Tree:
-    """Sums that are added as a tree adds them, as soon as a branch is complete."""
-
-    def __init__(self) -> None:
-        self._levels: list[list[Any]] = []
-
-    def add(self, leaf: Any) -> None:
-        """Add the next leaf."""
-        for level in self._levels:
-            level.append(leaf)
-            if len(level) < FAN_IN:
-                return
-            leaf = added(level)
-            level.clear()
-        self._levels.append([leaf])
-
-    def total(self) -> Any:
-        """Return the sum of all leaves."""
-        rest: list[Any] = []
-        for level in self._levels:
-            if level or rest:
-                rest = [added([*level, *rest])]
-        return rest[0]
-
-
-def _pieces(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, height: int) -> Iterator[Piece]:
-    """Yield pieces of equal height, whatever the blocks were, and a last one that may be lower.
-
-    Equal heights are compiled for once; and the same rows give the same sums to the last bit, in whatever blocks.
-    """
-    with closing(blocks):
-        yield from _cut_evenly(blocks, start, height)
-
-
-def _cut_evenly(blocks: Iterable[tuple[np.ndarray, np.ndarray]], start: int, height: int) -> Iterator[Piece]:
-    kept: list[tuple[np.ndarray, np.ndarray]] = []
-    for rows, targets in blocks:
-        z = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-        missing = (height - sum(len(part) for part, _ in kept)) % height if kept else 0
-        if kept:
-            kept.append((rows[:missing], z[:missing]))
-            if sum(len(part) for part, _ in kept) < height:
-                continue
-            yield _joined(kept, start)
-            start, kept = start + height, []
-        whole = missing + (len(rows) - missing) // height * height
-        for i in range(missing, whole, height):
-            yield Piece(start, rows[i : i + height], z[i : i + height])
-            start += height
-        if whole < len(rows):
-            kept = [(rows[whole:], z[whole:])]
-    if kept:
-        yield _joined(kept, start)
-
-
-def _joined(kept: list[tuple[np.ndarray, np.ndarray]], start: int) -> Piece:
-    if len(kept) == 1:
-        return Piece(start, *kept[0])
-    return Piece(start, *(np.concatenate(arrays) for arrays in zip(*kept, strict=True)))
+def _no_rows() -> ArgumentError:
+    return ArgumentError("blocks", "there are no rows to learn from; give at least one block with one row.")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from decond.conditional import KernelFits, ShiftedResiduals
+from decond.conditional import KernelFits, ResidualSettings, ShiftedResiduals
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
@@ -463,7 +463,7 @@ def closeness(
         rows = np.sort(rng.choice(n, numbers.pilot_rows, replace=False))
     weights = np.ones(n)
     for _ in range(numbers.passes):
-        fit = KernelFits(phi[rows], weights[rows], (0.25, 0.5, 1.0, 2.0)).fit(x[rows])
+        fit = KernelFits(phi[rows], weights[rows], ResidualSettings(lengthscales=(0.25, 0.5, 1.0, 2.0))).fit(x[rows])
         predicted = fit.predict(phi)
         predicted[rows] = x[rows] - fit.residual
         weights = _nearness(predicted - observed, fit.residual, weights[rows], numbers)
@@ -599,7 +599,7 @@ class Columns:
             return plain
         normalized = weights / weights.sum()
         effective = 1.0 / np.sum(normalized**2)
-        fits = KernelFits(phi, weights, (0.5, 1.0, 2.0))
+        fits = KernelFits(phi, weights, ResidualSettings(lengthscales=(0.5, 1.0, 2.0)))
         powers, scores = (1.0, 0.5, 0.0), []
         for power in powers:
             columns = cls(x, np.where(plain.eligible, power, 1.0))

@@ -13,8 +13,8 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import FailedSimulationsWarning, PosteriorWarning, TimeLimitWarning
 from decond.lfi.methods.method import Method
 from decond.lfi.neural import require
-from decond.lfi.simulation import takes_batches
 from decond.lfi.simulation.backend import packed
+from decond.lfi.simulation.run import takes_batches
 from decond.lfi.simulation.worker import BATCH_SIZE, Result, WorkerProcess, call, in_order
 from decond.lfi.simulations import Simulations
 from decond.progress import Report, progress_bar

@@ -1,0 +1,219 @@
+"""What all estimators share: scikit-learn's conventions, columns, answers from a posterior, how they are shown."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from decond.checks import as_rows, check_column_names, column_names
+from decond.errors import ArgumentError
+from decond.notebook import card, definitions, number
+from decond.parameters import Parametrized
+
+if TYPE_CHECKING:
+    from decond.plotting import FunctionDisplay
+
+__all__ = ["IndirectRegressor", "ProbabilisticRegressor"]
+
+
+class IndirectRegressor(RegressorMixin, BaseEstimator):
+    """Base of all estimators: remembers columns, refuses others at prediction, and draws what it predicts.
+
+    >>> from decond.estimators import DirectGP
+    >>> from decond.kernels import RBF
+    >>> gp = DirectGP(RBF(1.0), optimize=False).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0])
+    >>> gp.plot().ax_.get_xlabel()
+    'x'
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that there may be several target columns."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _remember_columns(self, x: Any, name: str) -> np.ndarray:
+        """Return x as rows, and keep the number and names of its columns."""
+        rows = as_rows(x, name, labels=True)
+        self.n_features_in_ = rows.shape[1]
+        names = column_names(x)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return rows
+
+    def _known_columns(self, x: Any) -> np.ndarray:
+        """Return x as rows with the columns that the model was fitted on."""
+        check_is_fitted(self)
+        known = getattr(self, "feature_names_in_", None)
+        check_column_names(x, "x", None if known is None else list(known))
+        rows = as_rows(x, "x", labels=True)
+        if rows.shape[1] != self.n_features_in_:
+            raise ArgumentError(
+                "x",
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input. Give the same columns as in fit, in the same order.",
+            )
+        return rows
+
+    def _fitted_columns(self) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        return {"n_features_in": self.n_features_in_, "feature_names_in": None if names is None else list(names)}
+
+    def _check_same_columns(self, other: "IndirectRegressor") -> None:
+        """Raise unless another model has read the same columns, in the same order."""
+        mine, theirs = (model._fitted_columns() for model in (self, other))
+        if mine != theirs:
+            words = [state["feature_names_in"] or f"{state['n_features_in']} column(s)" for state in (theirs, mine)]
+            raise ArgumentError(
+                "other",
+                f"the other model has read {words[0]}, this one {words[1]}; merge models of the same columns, in the "
+                "same order.",
+            )
+
+    def _restore_columns(self, state: dict[str, Any]) -> None:
+        self.n_features_in_ = state["n_features_in"]
+        if state["feature_names_in"] is not None:
+            self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+
+    def plot(self, x: Any = None, z: Any = None, ax: Any = None, **options: Any) -> "FunctionDisplay":
+        """Draw what is predicted, a panel for each column, with a band of error bars.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d), optional
+            Rows over whose range to draw; by default those that the model was fitted on, if it keeps them.
+        z : array_like of shape (n,), optional
+            Values to draw at these rows.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw.
+        **options
+            As for `plotting.FunctionDisplay.from_estimator`.
+
+        Returns
+        -------
+        FunctionDisplay
+        """
+        from decond.plotting import FunctionDisplay
+
+        check_is_fitted(self)
+        rows = self._rows_seen() if x is None else x
+        if rows is None:
+            name = type(self).__name__
+            raise ArgumentError(
+                "x", f"{name} cannot tell over which x to draw. Give rows over whose range to draw: plot(x)."
+            )
+        return FunctionDisplay.from_estimator(self, rows, z, ax=ax, **options)
+
+    def _rows_seen(self) -> Any:
+        """Return the rows of x that the model was fitted on; None if it cannot tell them."""
+        return None
+
+    def _range_seen(self) -> Any:
+        """Return the least and the largest value of each column of x, (2, d); None if they cannot be told."""
+        rows = self._rows_seen()
+        return None if rows is None or rows.dtype.kind != "f" else np.array([rows.min(axis=0), rows.max(axis=0)])
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram and, once fitted, what was learned."""
+        return f"{super()._repr_html_inner()}{self._learned_html()}"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return the same for notebooks, if scikit-learn is set to show diagrams."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in shown:
+            shown["text/html"] += self._learned_html()
+        return shown
+
+    def _learned_html(self) -> str:
+        """Return kernels that were given, which the diagram cuts short, and what was learned."""
+        entries = {
+            f"{name} given": repr(value)
+            for name, value in self.get_params(deep=False).items()
+            if isinstance(value, Parametrized)
+        }
+        posterior, result = getattr(self, "posterior_", None), getattr(self, "fit_result_", None)
+        if posterior is not None:
+            entries["kernel"] = repr(posterior.prior.covariance)
+        if hasattr(self, "noise_"):
+            entries["noise"] = number(self.noise_)
+        if result is not None:
+            entries["log evidence"] = number(result.log_evidence)
+            entries["search"] = f"{result.status}: {result.message}"
+        words = "not fitted" if posterior is None else "fitted"
+        return card(type(self).__name__, words, definitions(entries)) if entries else ""
+
+
+class ProbabilisticRegressor(IndirectRegressor):
+    """Base of the estimators with error bars: every answer is a view of `posterior_`.
+
+    Fitted attributes: `posterior_` (of the centered targets), `offset_` (what was subtracted), `scale_` (what they
+    were divided by; one unless there are several target columns).
+    """
+
+    posterior_: Any
+    offset_: Any
+    scale_: Any
+
+    def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Return E[f] at the rows of X; also the standard deviation of f, or its covariance between the rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (q, d)
+            Where to predict.
+        return_std, return_cov : bool
+            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known. The
+            noise of single measurements is not in them.
+
+        Returns
+        -------
+        mean : ndarray of shape (q,) or (q, t)
+        std or cov : ndarray
+            Only if asked for.
+        """
+        check_is_fitted(self)
+        posterior, rows = self.posterior_, self._known_columns(X)
+        if return_std and return_cov:
+            raise ArgumentError(
+                "return_cov", "return_std and return_cov are both True; ask for one of them at a time."
+            )
+        if return_std:
+            mean, variance = posterior.moments(rows)
+            mean = self._in_units(mean)
+            std = np.sqrt(variance[:, None] if variance.ndim < mean.ndim else variance)
+            return mean, np.broadcast_to(std * self.scale_, mean.shape).copy()
+        mean = self._in_units(posterior.mean(rows))
+        if return_cov:
+            covariance = posterior.covariance(rows)
+            covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
+            return mean, covariance * np.square(self.scale_)
+        return mean
+
+    def sample(self, X: ArrayLike, n: int = 1, seed: Any = None) -> np.ndarray:
+        """Return joint draws of f.
+
+        Parameters
+        ----------
+        X : array_like of shape (q, d)
+            Where to draw f.
+        n : int
+            How many draws.
+        seed : int or numpy.random.Generator, optional
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n, q) or (n, q, t)
+        """
+        check_is_fitted(self)
+        posterior, rows = self.posterior_, self._known_columns(X)
+        return self._in_units(posterior.sample(rows, n, seed), axes=2)
+
+    def _in_units(self, values: np.ndarray, axes: int = 1) -> np.ndarray:
+        """Return values in the units of the targets; one column of targets is one column of values (..., 1)."""
+        columns = values[..., None] if np.ndim(self.offset_) and values.ndim == axes else values
+        return np.asarray(columns * self.scale_ + self.offset_)

@@ -1,0 +1,448 @@
+"""The sparse representation of a large table (section 8.2 of the paper) as a function of sums over its rows.
+
+The evidence and its gradient take two passes over the rows. The first sums the statistics, from which the evidence
+and adjoints follow; the second multiplies each chunk once more and carries its adjoint through the kernel. For n
+inducing points and m rows that is 3mn² operations, a symmetric product and a full one. Where k(u, u) + τ²I is
+ill-conditioned, each pass also whitens its chunks, with a triangular product of mn² more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from decond.autodiff import gram_above, rows_pullback
+from decond.checks import check_choice, frozen
+from decond.features.base import as_kernel
+from decond.gp import FunctionPrior, Posterior
+from decond.kernels.base import Kernel
+from decond.linalg import add_to_diagonal, cholesky, multiply
+from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
+from decond.streaming.parallel import blas_threads_for
+from decond.streaming.sources import Chunk, Source
+from decond.streaming.statistics import RegressionPosterior, Statistics
+
+__all__ = ["ConditionalMeanPosterior", "SparseModel", "SparsePosterior", "WhiteningSettings", "evidence_and_gradient"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WhiteningSettings:
+    """When and how rows are whitened."""
+
+    mild_condition: float = 1e5
+    """Condition number of k(u, u) + τ²I up to which sums may be whitened instead of rows: its square does no harm, so
+    that the evidence loses less than 1e-9 (measured against 60 digits)."""
+    panel: int = 64
+    """Rows of a triangular matrix that are multiplied at a time (measured)."""
+
+
+SETTINGS = WhiteningSettings()
+
+
+class SparseModel(Parametrized):
+    """z = E[f | rows] + noise through inducing points u: the sparse representation of section 8.2 of the paper.
+
+    It is the task-transformed model with x = y = u, one kernel for both functions and a point estimate of the
+    mediating one: z ~ N(0, AᵀKA + σ²I) with A = (K + τ²I)⁻¹ k(u, X), K = k(u, u). The rows are not part of the model:
+    it reads them from a `Source`, such as a `Table`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance of f, and of the mediating function.
+    inducing : array_like of shape (n, d)
+        The inducing points u.
+    noise : float
+        σ, a standard deviation.
+    mediator_noise : float, optional
+        τ; tied to σ by default.
+
+    Examples
+    --------
+    >>> from decond.kernels import RBF
+    >>> from decond.streaming import Table
+    >>> model = SparseModel(RBF(), inducing=[[0.0], [2.0]], noise=0.1)
+    >>> data = Table([[0.0], [1.0], [2.0]], [1.0, 0.0, -1.0])
+    >>> model.condition(model.statistics(data)).mean([[0.0], [2.0]]).round(2)
+    array([ 1., -1.])
+    """
+
+    kernel: Kernel
+    inducing: Any
+    noise: Any = parameter(default=0.1, constraint=positive)
+    mediator_noise: Any = parameter(default=None, constraint=positive)
+
+    def __post_init__(self) -> None:
+        """Check the inducing points."""
+        kernel = as_kernel(self.kernel, "kernel")
+        object.__setattr__(self, "kernel", kernel)
+        object.__setattr__(self, "inducing", frozen(kernel.points(self.inducing, "inducing")))
+        super().__post_init__()
+
+    def statistics(self, source: Source) -> Statistics:
+        """Return the sums over all rows that this model needs of them; they add up over tables."""
+        return _statistics(self, _whitening(self, SETTINGS), source)
+
+    def condition(
+        self, statistics: Statistics, flat: bool = True, of: Literal["latent", "targets"] = "latent"
+    ) -> "SparsePosterior":
+        """Return the posterior given rows with these statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Sums of this model over the rows.
+        flat : bool
+            Whether targets came as a flat array.
+        of : {"latent", "targets"}
+            The posterior of the latent function f, or of the conditional mean g that targets are noisy values of.
+
+        Returns
+        -------
+        SparsePosterior
+        """
+        check_choice(of, "of", ("latent", "targets"))
+        return (SparsePosterior if of == "latent" else ConditionalMeanPosterior)(self, statistics, flat)
+
+    def values(self) -> dict[str, Any]:
+        """Return all parameters by path."""
+        return leaves(self)
+
+    def points(self) -> dict[str, Any]:
+        """Return the inducing points, which can be learned as well."""
+        return {"inducing": self.inducing}
+
+    def constraints(self) -> dict[str, Constraint]:
+        """Return the constraints of the parameters, by path."""
+        return constraints(self)
+
+    def with_values(self, values: Mapping[str, Any]) -> "SparseModel":
+        """Return the model with the values at these paths replaced."""
+        numbers = {path: value for path, value in values.items() if path != "inducing"}
+        model: SparseModel = with_leaves(self, numbers)
+        return model.replace(inducing=values["inducing"]) if "inducing" in values else model
+
+    def log_evidence(self, z: Source) -> float:
+        """Return log p(z), in one pass over rows and targets."""
+        whitening = _whitening(self, SETTINGS)
+        return RegressionPosterior(_statistics(self, whitening, z), whitening.prior, self.noise**2).log_evidence
+
+    def log_evidence_and_gradient(self, z: Source, *, points: bool = True) -> tuple[float, dict[str, Any]]:
+        """Return log p(z) and its gradient, in two passes over rows and targets.
+
+        Parameters
+        ----------
+        z : Source
+            Rows and targets.
+        points : bool
+            The gradient of the inducing points comes with the others, asked for or not.
+
+        Returns
+        -------
+        value : float
+        gradient : dict
+            By path.
+        """
+        return evidence_and_gradient(self, z, SETTINGS)
+
+
+def evidence_and_gradient(
+    model: SparseModel, source: Source, settings: WhiteningSettings
+) -> tuple[float, dict[str, Any]]:
+    """Return log p(z) and its gradient by path: both passes.
+
+    P = k(u, u) + τ²I and k(u, u) meet in one Gram matrix: its adjoint is R⁻ᵀ(K̃_bar - K̃K̃_bar - K̃_barK̃)R⁻¹. That of
+    P alone is the same without the first term, and τ² only asks for its trace. The misfit is summed in the second
+    pass, from residuals: as a difference of sums it would lose its digits.
+
+    Parameters
+    ----------
+    model : SparseModel
+        Where to evaluate.
+    source : Source
+        Rows and targets.
+    settings : WhiteningSettings
+        When rows are whitened.
+
+    Returns
+    -------
+    value : float
+    gradient : dict
+        With respect to everything that `model.values()` and `model.points()` name.
+    """
+    points = len(model.inducing)
+    with blas_threads_for(points):
+        whitening = _whitening(model, settings)
+    statistics = _statistics(model, whitening, source)
+    with blas_threads_for(points):
+        posterior = RegressionPosterior(statistics, whitening.prior, model.noise**2)
+        coefficients = _adjoint_coefficients(whitening, posterior)
+    slopes = source.total(_GradientWork(_Grams.of(model, source), whitening, coefficients))
+    with blas_threads_for(points):
+        bar = posterior.prior_adjoint
+        turned = multiply(posterior.prior, bar)
+        gram_bar = whitening.unwhitened(bar - turned - turned.T)
+        within, moved = _Grams(model.kernel, model.inducing).pullback(model.inducing, gram_bar)
+        mediator_bar = -2.0 * float((turned * whitening.spread).sum())
+    gradient = {f"kernel.{path}": slope + within[path] for path, slope in slopes.parameters.items()}
+    gradient["inducing"] = slopes.points + 2.0 * moved
+    misfit = posterior.noise**2 * slopes.squares
+    gradient["noise"] = 2.0 * model.noise * posterior.noise_adjoint(misfit)
+    tied = model.mediator_noise is None
+    gradient["noise" if tied else "mediator_noise"] = (
+        gradient["noise"] + 2.0 * model.noise * mediator_bar if tied else 2.0 * model.mediator_noise * mediator_bar
+    )
+    return posterior.log_density(misfit), gradient
+
+
+class SparsePosterior(Posterior):
+    """The posterior of f given all rows that the statistics have seen.
+
+    With F, q and T = FᵀK̃F + σ²I of the regression and w = R⁻¹k(u, x): E[f(x)] = wᵀFT⁻¹q and
+    var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw.
+
+    Examples
+    --------
+    >>> from decond.kernels import RBF
+    >>> from decond.streaming import SparseModel, Table
+    >>> model = SparseModel(RBF(), inducing=[[0.0], [2.0]], noise=0.1)
+    >>> model.condition(model.statistics(Table([[0.0], [2.0]], [1.0, -1.0]))).std([[0.0], [9.0]]).round(2)
+    array([0.1, 1. ])
+    """
+
+    form = "inducing"
+
+    def __init__(self, model: SparseModel, statistics: Statistics, flat: bool) -> None:
+        self.prior, self.points, self.statistics = FunctionPrior(model.kernel), model.inducing, statistics
+        self._flat = flat
+        self._mean = np.zeros(statistics.targets)
+        self._whitening = _whitening(model, SETTINGS)
+        self._regression = RegressionPosterior(statistics, self._whitening.prior, model.noise**2)
+        self._weights = multiply(self._whitening.root.T, self._regression.coefficients)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log p(z), summed over target columns."""
+        return self._regression.log_evidence
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Raise, because single targets are not kept."""
+        raise NotImplementedError(
+            "a sparse posterior keeps sums over its rows, not the rows, so it cannot leave one out. Use "
+            "cross-validation, or gp.condition on a smaller table."
+        )
+
+    def _cross(self, x: Array) -> Array:
+        return self.prior.covariance.gram(self.points, x)
+
+    def _variances(self, x: Array, cross: Array) -> Array:
+        return self.prior.covariance.diagonal(x) - (self._explained(cross) ** 2).sum(axis=0)
+
+    def _covariances(self, x: Array, cross: Array) -> Array:
+        explained = self._explained(cross)
+        return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
+
+    def _explained(self, cross: Array) -> Array:
+        """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
+        regression = self._regression
+        return regression.core.half_solve(multiply(regression.root.T, multiply(self._whitening.root, cross)))
+
+    def _inverse(self) -> tuple[Array, Array]:
+        return self.leave_one_out()
+
+    def __repr__(self) -> str:
+        """Show sizes and log evidence."""
+        n, m = len(self.points), self.statistics.count
+        return f"{type(self).__name__}({n} inducing points, {m} rows, log evidence {self.log_evidence:.6g})"
+
+
+class ConditionalMeanPosterior(SparsePosterior):
+    """The posterior of g(x) = E[f | x], of which the targets are noisy values: better to predict these with than f.
+
+    With w = R⁻¹k(u, x) and R Rᵀ = k(u, u) + τ²I, w ↦ wᵀμ̃ is the mean of g(x) and wᵀVw' its covariance as far as the
+    inducing points resolve it. What they leave open is k(x, x') - wᵀw' (Theorem 5.3, part 2). Learning has taken that
+    for noise, so that it is at most σ² for the average row: it is scaled down to that where it is more.
+
+    Examples
+    --------
+    >>> from decond.kernels import RBF
+    >>> from decond.streaming import SparseModel, Table
+    >>> model = SparseModel(RBF(), inducing=[[0.0], [2.0]], noise=0.1)
+    >>> posterior = model.condition(model.statistics(Table([[0.0], [2.0]], [1.0, -1.0])), of="targets")
+    >>> posterior.mean([[0.0]]).round(2)
+    array([0.99])
+    """
+
+    def __init__(self, model: SparseModel, statistics: Statistics, flat: bool) -> None:
+        super().__init__(model, statistics, flat)
+        self._weights = multiply(self._whitening.root.T, self._regression.mean)
+        self._open = model.noise**2 / max(model.noise**2, statistics.residual_variance)
+
+    def _variances(self, x: Array, cross: Array) -> Array:
+        white = multiply(self._whitening.root, cross)
+        resolved = (white * multiply(self._regression.covariance, white)).sum(axis=0)
+        return resolved + self._open * (self.prior.covariance.diagonal(x) - (white**2).sum(axis=0))
+
+    def _covariances(self, x: Array, cross: Array) -> Array:
+        white = multiply(self._whitening.root, cross)
+        resolved = multiply(white.T, multiply(self._regression.covariance, white))
+        return resolved + self._open * (self.prior.covariance.gram(x, x) - multiply(white.T, white))
+
+
+class _Whitening:
+    """R⁻¹ with R Rᵀ = k(u, u) + τ²I: it turns k(u, X) into W, and k(u, u) into K̃ = R⁻¹ k(u, u) R⁻ᵀ.
+
+    Multiplying with R⁻¹ is faster than solving with R. K̃ is taken as I - τ²R⁻¹R⁻ᵀ, which also loses fewer digits: its
+    second term is never larger than one, whereas k(u, u) is multiplied by numbers as large as 1/τ².
+    """
+
+    def __init__(self, kernel: Kernel, inducing: ArrayLike, ridge: float, settings: WhiteningSettings) -> None:
+        shifted = kernel.gram(inducing, inducing)
+        add_to_diagonal(shifted, ridge)
+        norm = float(np.abs(shifted).sum(axis=0).max())
+        factor = cholesky(shifted, "k(u, u) + τ²I")
+        self.panel = settings.panel
+        self.is_mild = factor.condition(norm) <= settings.mild_condition
+        """Whether sums over rows may be whitened instead of the rows."""
+        self.root = factor.inverse_root().lower
+        """R⁻¹."""
+        self.spread = multiply(self.root, self.root.T)
+        """R⁻¹R⁻ᵀ, what the ridge is turned into, but for τ²."""
+        self.prior = -(ridge + factor.jitter) * self.spread
+        """K̃."""
+        add_to_diagonal(self.prior, 1.0)
+
+    def of_chunk(self, stack: Array) -> Array:
+        """Return [R⁻¹L; …] of a stack [L; …], unless sums are whitened instead.
+
+        A panel of rows of R⁻¹ is multiplied only with what is not zero in it.
+        """
+        if self.is_mild:
+            return stack
+        white = stack.copy()
+        n = len(self.root)
+        for start in range(0, n, self.panel):
+            stop = min(start + self.panel, n)
+            np.matmul(self.root[start:stop, :stop], stack[:stop], out=white[start:stop])
+        return white
+
+    def of_sums(self, sums: Statistics) -> Statistics:
+        """Return the statistics of R⁻¹L from those of L, unless chunks were whitened."""
+        return sums.with_features(self.root) if self.is_mild else sums
+
+    def unwhitened(self, adjoint: Array) -> Array:
+        """Return R⁻ᵀ adjoint R⁻¹."""
+        return multiply(self.root.T, multiply(adjoint, self.root))
+
+
+def _whitening(model: SparseModel, settings: WhiteningSettings) -> _Whitening:
+    ridge = model.noise if model.mediator_noise is None else model.mediator_noise
+    return _Whitening(model.kernel, model.inducing, ridge**2, settings)
+
+
+def _statistics(model: SparseModel, whitening: _Whitening, source: Source) -> Statistics:
+    """Return the statistics of all rows: the first pass."""
+    sums = source.total(_StatisticsWork(_Grams.of(model, source), whitening))
+    with blas_threads_for(len(model.inducing)):
+        return whitening.of_sums(sums)
+
+
+def _adjoint_coefficients(whitening: _Whitening, posterior: RegressionPosterior) -> Array:
+    """Return the matrix that turns the stack [L; zᵀ; 1ᵀ] of a chunk into [L_bar; αᵀ], α = S⁻¹z.
+
+    With a = R⁻ᵀμ̃ and E = R⁻ᵀVR⁻¹ it is α = (z - Lᵀa)/σ² and L_bar = aαᵀ - tEL/σ². Where chunks are whitened first,
+    the matrix has μ̃ and R⁻ᵀV in place of a and E.
+    """
+    mean = multiply(whitening.root.T, posterior.mean)
+    n, t = mean.shape
+    if whitening.is_mild:
+        read, spread = mean, whitening.unwhitened(posterior.covariance)
+    else:
+        read, spread = posterior.mean, multiply(whitening.root.T, posterior.covariance)
+    matrix = np.zeros((n + t, n + t + 1))
+    matrix[:n, :n] = -(multiply(mean, read.T) + t * spread)
+    matrix[:n, n:-1] = mean
+    matrix[n:, :n] = -read.T
+    matrix[n:, n:-1] = np.eye(t)
+    return matrix / posterior.noise
+
+
+@dataclass(frozen=True, eq=False)
+class _Grams:
+    """Gram matrices k(u, rows) of chunks, and the way back from their adjoints."""
+
+    kernel: Kernel
+    inducing: Array
+    height: int | None = None
+    """Rows of a chunk, where there are so many that it pays to compile for their number and that of the points."""
+
+    @classmethod
+    def of(cls, model: SparseModel, source: Source) -> "_Grams":
+        height = source.chunks.rows
+        return cls(model.kernel, model.inducing, height if len(source) >= height else None)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """What to compile for: a close fit where rows are many, one for all sizes where they are few."""
+        n = len(self.inducing)
+        if self.height is not None:
+            return min(512, -(-n // 64) * 64), self.height
+        return (256 if n <= 256 else 512), 256
+
+    def stack(self, rows: NDArray[Any], targets: Array) -> Array:
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ]; of many rows, with zeros up to the height of a chunk."""
+        below = np.concatenate([targets.T, np.ones((1, len(rows)))])
+        if self.height is not None:
+            return gram_above(self.kernel, self.inducing, rows, below, self.height)
+        return np.concatenate([self.kernel.gram(self.inducing, rows), below])
+
+    def pullback(self, rows: NDArray[Any], bar: Array) -> tuple[dict[str, Any], Array]:
+        """Carry an adjoint on to the parameters of the kernel and to the inducing points."""
+        return rows_pullback(self.kernel, self.inducing, rows, bar, self.tile)
+
+
+@dataclass(frozen=True, eq=False)
+class _StatisticsWork:
+    """From a chunk of rows to its statistics, which are whitened unless that can wait."""
+
+    grams: _Grams
+    whitening: _Whitening
+
+    def __call__(self, chunk: Chunk) -> Statistics:
+        origin = chunk.targets.mean(axis=0)
+        stack = self.whitening.of_chunk(self.grams.stack(chunk.rows, chunk.targets - origin))
+        variance = float(np.sum(self.grams.kernel.diagonal(chunk.rows)))
+        return Statistics.of_stack(stack, origin, chunk.rows, variance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Slopes:
+    """What the second pass sums: pullbacks to the kernel's parameters and the inducing points, and |α|²."""
+
+    parameters: dict[str, Any]
+    points: Array
+    squares: float
+
+    def __add__(self, other: "_Slopes") -> "_Slopes":
+        parameters = {path: bar + other.parameters[path] for path, bar in self.parameters.items()}
+        return _Slopes(parameters, self.points + other.points, self.squares + other.squares)
+
+
+@dataclass(frozen=True, eq=False)
+class _GradientWork:
+    """From a chunk of rows to its slopes."""
+
+    grams: _Grams
+    whitening: _Whitening
+    coefficients: Array
+
+    def __call__(self, chunk: Chunk) -> _Slopes:
+        n = len(self.grams.inducing)
+        stack = self.grams.stack(chunk.rows, chunk.targets)
+        bar = np.matmul(self.coefficients, self.whitening.of_chunk(stack))
+        parameters, points = self.grams.pullback(chunk.rows, bar[:n])
+        return _Slopes(parameters, points, float((bar[n:] ** 2).sum()))

@@ -1,0 +1,437 @@
+"""The estimator of large tables: learning, streaming, scikit-learn's tools, and the paper's toy."""
+
+import itertools
+
+import jax
+import numpy as np
+import oracles
+import pytest
+from expected import refused, warned
+from jax import monitoring
+from scipy.optimize import minimize
+from scipy.spatial.distance import pdist
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from decond import kernels
+from decond.autodiff import pullbacks
+from decond.errors import ArgumentTypeError
+from decond.estimators.sparse import SparseGP
+from decond.gp import FunctionPrior, NoSignalWarning, TaskTransformed, condition
+from decond.parameters import leaves, same
+from decond.streaming import SparseModel, Table
+from decond.streaming.sparse_search import starting_points
+
+QUERY = np.array([[0.5, -1.0], [1.5, 0.0], [2.0, 1.0]])
+
+
+def table(m=300, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.uniform(0, 6, m), rng.standard_normal(m)])
+    return x, np.sin(x[:, 0]) + 0.3 * x[:, 1] + noise * rng.standard_normal(m)
+
+
+# ---- the paper's toy (section 8.2) -------------------------------------------------------------------------------
+
+
+def rbf(a, b, lengthscale):
+    return np.exp(-0.5 * (a - b.T) ** 2 / lengthscale**2)
+
+
+def best_of_random_restarts(joint, restarts=20):
+    """The best log evidence that plain NumPy and differences find from random starts."""
+    x, z, _ = oracles.sparse_toy_data()
+    rng = np.random.default_rng(0)
+
+    def negative(vector):
+        u, (lengthscale, sigma) = vector[:5, None], np.exp(vector[5:]) if joint else (1.0, 0.25)
+        return -oracles.sparse_log_evidence(rbf(u, u, lengthscale), rbf(u, x, lengthscale), z, sigma)
+
+    best = np.inf
+    for _ in range(restarts):
+        hyperparameters = rng.uniform([np.log(0.3), np.log(0.05)], [np.log(10.0), 0.0])
+        start = np.concatenate([rng.uniform(-5, 5, 5), hyperparameters if joint else []])
+        bounds = [(-8.0, 8.0)] * 5 + [(-3.0, 4.0), (-4.0, 2.0)] * joint
+        best = min(best, minimize(negative, start, method="L-BFGS-B", bounds=bounds).fun)
+    return -best
+
+
+def test_the_toy_with_true_hyperparameters_learns_its_points():
+    x, z, u = oracles.sparse_toy_data()
+    given = {"inducing": u, "kernel": kernels.RBF(1.0), "noise": 0.25, "mean": "zero"}
+    gp = SparseGP(**given, learn_hyperparameters=False, max_iterations=300).fit(x, z)
+    assert gp.log_marginal_likelihood() >= best_of_random_restarts(joint=False) - 1e-4
+    assert (gp.kernel_.lengthscale, gp.noise_) == (1.0, 0.25)
+    assert gp.fit_result_.status == "converged"
+    grid = np.linspace(-5, 5, 101)[:, None]
+    error = [np.sqrt(np.mean((p - oracles.toy_f(grid)) ** 2)) for p in (gp.predict(grid), 0.0)]
+    before = SparseGP(**given, optimize=False).fit(x, z)
+    assert error[0] < 0.15 < 0.8 < error[1]
+    assert gp.log_marginal_likelihood() > before.log_marginal_likelihood() + 50
+
+
+def test_the_toy_learns_everything_jointly_from_far_away():
+    x, z, u = oracles.sparse_toy_data()
+    gp = SparseGP(inducing=u, kernel=kernels.RBF(10.0), noise=1.0, mean="zero", n_restarts=6, max_iterations=300)
+    gp.fit(x, z)
+    assert gp.log_marginal_likelihood() >= best_of_random_restarts(joint=True) - 1e-4
+    assert gp.noise_ == pytest.approx(0.25, abs=0.05)
+    assert gp.kernel_.kernel.lengthscale == pytest.approx(1.0, abs=0.4)  # a variance to learn stands in front
+    assert len(gp.fit_result_.starts) == 8  # from the data, as given, and six restarts
+    assert gp.fit_result_.log_evidence == pytest.approx(gp.log_marginal_likelihood(), rel=1e-9)
+
+
+# ---- the model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prediction", ["latent", "targets"])
+@pytest.mark.parametrize("columns", [None, 2])
+def test_as_given_it_is_the_task_transformed_model_with_one_table(prediction, columns):
+    x, z = table(60)
+    z = z if columns is None else np.column_stack([z, z**2])
+    u, kernel, noise = x[:7], 1.5 * kernels.RBF([1.0, 2.0]), 0.3
+    gp = SparseGP(inducing=u, kernel=kernel, noise=noise, mean="zero", optimize=False, prediction=prediction).fit(
+        x, z
+    )
+    assert gp.kernel_ is kernel
+    observation = TaskTransformed(u, u, x, kernel, noise=noise, mediator="map")
+    posterior = condition(FunctionPrior(kernel), observation, z)
+    mean, covariance = posterior.mean(QUERY), posterior.covariance(QUERY)
+    if prediction == "targets":  # g(x) = E[f | x], by the formulas for new task rows
+        at_u, spread = posterior.mean(u), posterior.covariance(u)
+        P = kernel(u) + noise**2 * np.eye(7)
+        A = np.linalg.solve(P, kernel(u, QUERY))
+        mean = A.T @ at_u
+        open_at_rows = kernel.diag(x) - (kernel(u, x) * np.linalg.solve(P, kernel(u, x))).sum(axis=0)
+        share = min(1.0, noise**2 / open_at_rows.mean())
+        assert share < 0.5
+        covariance = share * (kernel(QUERY) - kernel(u, QUERY).T @ A) + A.T @ spread @ A
+    found, deviation = gp.predict(QUERY, return_std=True)
+    np.testing.assert_allclose(found, mean, rtol=1e-8)
+    full = gp.predict(QUERY, return_cov=True)[1]
+    if columns is not None:
+        assert deviation.shape == (3, 2)
+        assert full.shape == (3, 3, 2)
+        deviation, full = deviation[:, 0], full[:, :, 0]
+    np.testing.assert_allclose(deviation**2, np.diag(covariance), rtol=1e-8)
+    np.testing.assert_allclose(full, covariance, rtol=1e-7, atol=1e-10)
+    assert gp.log_marginal_likelihood() == pytest.approx(posterior.log_evidence, rel=1e-10)
+    draws = gp.sample(QUERY, 4000, seed=1)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.1)
+
+
+def test_it_learns_a_table_with_calibrated_or_careful_bands():
+    x, z = table(1500)
+    new, truth = table(500, seed=1, noise=0.0)
+    gp = SparseGP(n_inducing=30).fit(x, z)
+    mean, std = gp.predict(new, return_std=True)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.06
+    assert np.mean(np.abs(mean - truth) < 1.96 * std) > 0.9
+    assert np.median(std) < 0.15
+    assert gp.noise_ == pytest.approx(0.1, abs=0.02)
+    assert gp.inducing_.shape == (30, 2)
+    assert gp.score(new, truth) > 0.99
+    far = gp.predict([[100.0, 50.0]], return_std=True)
+    assert far[0] == pytest.approx(z.mean(), rel=1e-6)
+    assert far[1] > 0.5
+
+
+def test_an_irrelevant_column_a_constant_one_and_a_huge_offset():
+    x, z = table(400)
+    rng = np.random.default_rng(5)
+    wide = np.column_stack([x[:, 0] * 1e-6 + 3.0, np.full(400, 7.0), rng.standard_normal(400) * 1e5, x[:, 1] + 1e6])
+    gp = SparseGP(n_inducing=25).fit(wide, 1e4 * z + 1e7)
+    assert gp.score(wide, 1e4 * z + 1e7) > 0.95
+    lengthscale = gp.kernel_.kernel.lengthscale
+    assert lengthscale[2] / 1e5 > 2 * lengthscale[3]
+    assert gp.offset_ == pytest.approx(1e7, rel=1e-2)
+
+
+def test_units_of_the_columns_do_not_matter():
+    x, z = table(200)
+    units, shift = np.array([1e-4, 1e3]), np.array([2.0, -5e3])
+    plain = SparseGP(n_inducing=12, max_iterations=15).fit(x, z)
+    moved = SparseGP(n_inducing=12, max_iterations=15).fit(x * units + shift, 50.0 * z - 3.0)
+    np.testing.assert_allclose(
+        (moved.predict(QUERY * units + shift) + 3.0) / 50.0, plain.predict(QUERY), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_many_rows_are_sampled_first_and_then_read_in_full():
+    x, z = table(400)
+    seen = []
+    gp = SparseGP(n_inducing=12, max_iterations=30, sample_size=60)
+    gp.fit(x, z, progress=lambda *now: seen.append(now))
+    assert gp.posterior_.statistics.count == 400
+    assert gp.fit_result_.evaluations == len(seen)
+    assert len(gp.fit_result_.starts) == 2  # a sample, then all rows
+    assert gp.log_marginal_likelihood() == pytest.approx(gp.fit_result_.log_evidence, rel=1e-8)
+    assert gp.score(x, z) > 0.95
+
+
+def test_what_is_not_to_be_learned_stays():
+    x, z = table(100)
+    kernel = 1.3 * kernels.RBF([1.0, 2.0])
+    fixed = SparseGP(n_inducing=8, kernel=kernel, noise=0.2, learn_inducing=False, max_iterations=5).fit(x, z)
+    np.testing.assert_array_equal(fixed.inducing_, starting_points(x, 8, 0))
+    assert not same(fixed.kernel_, kernel)
+    moved = SparseGP(n_inducing=8, kernel=kernel, noise=0.2, learn_hyperparameters=False, max_iterations=5).fit(x, z)
+    assert same(moved.kernel_, kernel)
+    assert moved.noise_ == 0.2
+    assert not np.array_equal(moved.inducing_, fixed.inducing_)
+    neither = SparseGP(n_inducing=8, kernel=kernel, noise=0.2, learn_inducing=False, learn_hyperparameters=False)
+    assert neither.fit(x, z).fit_result_ is None
+
+
+# ---- kernels that are given --------------------------------------------------------------------------------------
+
+
+def waves(m=300, noise=10.0, seed=0):
+    """Return rows, targets with a deviation of about 70, and rows with the truth."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 10, (2 * m, 1))
+    f = 100.0 * np.sin(x[:, 0])
+    return x[:m], f[:m] + noise * rng.standard_normal(m), x[m:], f[m:]
+
+
+@pytest.mark.parametrize("units", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(
+    "kernel", [1.0 * kernels.RBF(1.0), kernels.RBF(1.0), kernels.RBF(100.0), 1e8 * kernels.RBF(0.01)], ids=repr
+)
+def test_a_given_kernel_fits_as_well_as_none(kernel, units):
+    x, z, new, truth = waves()
+    errors, coverages = [], []
+    for given in (None, kernel):
+        gp = SparseGP(n_inducing=20, kernel=given).fit(x, units * z)
+        mean, std = gp.predict(new, return_std=True)
+        errors.append(np.sqrt(np.mean((mean / units - truth) ** 2)))
+        coverages.append(np.mean(np.abs(mean - units * truth) < 1.96 * std))
+    assert errors[1] < 1.2 * errors[0] < 5.0
+    assert min(coverages) > 0.9
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e4])
+@pytest.mark.parametrize("kernel", [None, kernels.RBF(1.0)], ids=repr)
+def test_a_given_noise_is_one_start_of_two(kernel, noise):
+    x, z, new, truth = waves()
+    gp = SparseGP(n_inducing=20, kernel=kernel, noise=noise).fit(x, z)
+    assert gp.noise_ == pytest.approx(10.0, rel=0.2)
+    assert np.sqrt(np.mean((gp.predict(new) - truth) ** 2)) < 5.0
+    assert len(gp.fit_result_.starts) == 2
+
+
+def test_a_kernel_without_a_variance_is_given_one_where_it_is_learned():
+    x, z, *_ = waves()
+    settings = {"n_inducing": 20, "max_iterations": 20}
+    learned = SparseGP(**settings, kernel=kernels.RBF(1.0)).fit(x, z).kernel_
+    assert abs(np.log(learned.variance / np.var(z))) < np.log(10.0)
+    own = 2.0 * kernels.RBF(1.0) + kernels.White(0.1)  # it has all that it needs
+    assert set(leaves(SparseGP(**settings, kernel=own).fit(x, z).kernel_)) == set(leaves(own))
+    plain = kernels.RBF(1.0)
+    assert same(SparseGP(**settings, kernel=plain, optimize=False).fit(x, z).kernel_, plain)
+    with warned(NoSignalWarning):  # a variance of one for targets with that of 4,900
+        assert same(SparseGP(**settings, kernel=plain, learn_hyperparameters=False).fit(x, z).kernel_, plain)
+
+
+def test_columns_of_targets_keep_their_units_under_a_given_kernel():
+    x, z, new, truth = waves()
+    gp = SparseGP(n_inducing=20, kernel=kernels.RBF(1.0)).fit(x, np.column_stack([z, 1e-4 * z]))
+    error = np.sqrt(np.mean((gp.predict(new) / [1.0, 1e-4] - truth[:, None]) ** 2, axis=0))
+    assert np.all(error < 5.0)
+
+
+def test_restarts_are_drawn_around_the_scales_of_the_data():
+    x, z, *_ = waves()
+    far = 1e-9 * kernels.RBF(1e6)
+    starts = SparseGP(n_inducing=20, kernel=far, noise=1e5, n_restarts=2).fit(x, z).fit_result_.starts
+    assert len(starts) == 4
+    assert min(starts[0], *starts[2:]) > starts[1] + 100.0  # all but the given one
+
+
+def test_a_fit_that_is_no_better_than_a_constant_warns():
+    x, z, *_ = waves()
+    shuffled = np.random.default_rng(1).permutation(z)
+    with warned(NoSignalWarning):
+        SparseGP(n_inducing=5).fit(x, shuffled)
+    with warned(NoSignalWarning):  # of many rows too, of which a sample was learned from first
+        SparseGP(n_inducing=5, sample_size=100).fit(x, np.column_stack([shuffled, 1e3 * shuffled]))
+
+
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.5])
+def test_targets_that_are_all_equal_need_no_signal(value):
+    x, *_ = waves(m=50)
+    np.testing.assert_allclose(SparseGP(n_inducing=5).fit(x, np.full(len(x), value)).predict(x), value, atol=1e-9)
+
+
+def test_starting_points_are_distinct_rows_spread_in_units_of_the_columns():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([1e6 + rng.standard_normal(500), 1e-6 * rng.standard_normal(500), np.full(500, 3.0)])
+    points = starting_points(x, 20, seed=0)
+    assert points.shape == (20, 3)
+    assert {tuple(row) for row in points} <= {tuple(row) for row in x}
+    unit = x.std(axis=0)[:2]
+    at_random = [pdist(x[rng.choice(500, 20, replace=False), :2] / unit).min() for _ in range(20)]
+    assert pdist(points[:, :2] / unit).min() > 2 * np.median(at_random)
+    few = starting_points(np.repeat(x[:4], 30, axis=0), 20, seed=0)
+    assert len(few) == 4
+    many = np.arange(12_000.0)[:, None]  # more than are looked at
+    assert set(starting_points(many, 3, seed=0).ravel()) <= set(many.ravel())
+
+
+# ---- streaming ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [None, 2.0 * kernels.Matern32([1.0, 2.0])])
+@pytest.mark.parametrize("columns", [None, 2])
+def test_rows_may_come_in_any_order(kernel, columns):
+    x, z = table(90)
+    z = z + 1e4 if columns is None else np.column_stack([z, 100.0 * z**2 - 7.0])
+    settings = {"inducing": x[:9], "kernel": kernel}
+    whole = SparseGP(**settings, optimize=False).fit(x, z)
+    parts = [slice(0, 1), slice(1, 30), slice(30, 90)]
+    for order in itertools.permutations(parts):
+        gp = SparseGP(**settings)
+        for rows in order:
+            gp.partial_fit(x[rows], z[rows])
+        np.testing.assert_allclose(gp.predict(QUERY), whole.predict(QUERY), rtol=1e-8)
+        for ours, theirs in zip(*(m.predict(QUERY, return_std=True) for m in (gp, whole)), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-7)
+        assert gp.noise_ == pytest.approx(whole.noise_, rel=1e-8)
+        assert gp.log_marginal_likelihood() == pytest.approx(whole.log_marginal_likelihood(), rel=1e-8)
+
+
+def test_more_rows_after_learning():
+    x, z = table(400)
+    gp = SparseGP(n_inducing=15, max_iterations=30).fit(x[:200], z[:200])
+    kernel, before = gp.kernel_, gp.predict(QUERY, return_std=True)[1]
+    gp.partial_fit(x[200:], z[200:])
+    assert gp.kernel_ is kernel
+    assert gp.posterior_.statistics.count == 400
+    assert np.all(gp.predict(QUERY, return_std=True)[1] < before)
+    assert gp.fit_result_ is not None
+    gp.fit(x[:200], z[:200])  # starts afresh
+    assert gp.posterior_.statistics.count == 200
+
+
+def test_targets_must_keep_their_columns():
+    x, z = table(20)
+    gp = SparseGP(inducing=x[:3]).partial_fit(x, z)
+    with refused("z"):
+        gp.partial_fit(x, np.column_stack([z, z]))
+    with pytest.raises(ValueError, match="expecting 2 features"):  # scikit-learn's
+        gp.partial_fit(x[:, :1], z)
+
+
+def test_a_noise_without_a_kernel_sets_the_amplitude():
+    x, z = table(50)
+    gp = SparseGP(inducing=x[:5], noise=0.6).partial_fit(x, z)
+    assert gp.noise_ == 0.6
+    assert gp.kernel_.variance == pytest.approx(4.0)  # noise starts at 0.3 of the amplitude
+
+
+# ---- scikit-learn's tools ----------------------------------------------------------------------------------------
+
+
+def test_a_grid_search_compiles_at_most_twice():
+    """Five folds and four settings on 1,000 rows; whatever JAX compiles, in any thread, is counted."""
+    x, z = table(1000)
+    jax.clear_caches()
+    counted = []
+    monitoring.register_event_duration_secs_listener(
+        lambda event, _, **rest: counted.append(event) if event.endswith("backend_compile_duration") else None
+    )
+    settings = {"n_inducing": [10, 40], "noise": [0.1, 0.5]}
+    search = GridSearchCV(SparseGP(max_iterations=3), settings, cv=5, error_score="raise").fit(x, z)
+    assert search.best_score_ > 0.8
+    assert 1 <= pullbacks._gram_gradient(True)._cache_size() <= 2
+    assert len(counted) <= 2
+
+
+def test_pipeline():
+    x, z = table(200)
+    pipeline = make_pipeline(StandardScaler(), SparseGP(n_inducing=15, max_iterations=20)).fit(x, z)
+    assert pipeline.score(x, z) > 0.9
+    assert pipeline.predict(QUERY, return_std=True)[1].shape == (3,)
+
+
+def test_a_state_is_plain_and_predicts_to_the_last_bit():
+    x, z = table(120)
+    for gp in (
+        SparseGP(n_inducing=9, max_iterations=5).fit(x, z),
+        SparseGP(inducing=x[:5]).partial_fit(x, np.column_stack([z, z])),
+    ):
+        state = gp._fitted_state()
+        other = SparseGP(**gp.get_params())
+        other._restore(state)
+        np.testing.assert_array_equal(other.predict(QUERY), gp.predict(QUERY))
+        for ours, theirs in zip(*(m.predict(QUERY, return_cov=True) for m in (gp, other)), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert other.log_marginal_likelihood() == gp.log_marginal_likelihood()
+        np.testing.assert_array_equal(other.sample(QUERY, 2, seed=0), gp.sample(QUERY, 2, seed=0))
+        assert same(SparseModel(other.kernel_, [[0.0, 0.0]]), SparseModel(gp.kernel_, [[0.0, 0.0]]))
+        other.partial_fit(x, z if other.posterior_.statistics.targets == 1 else np.column_stack([z, z]))
+
+
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")  # some of its tables have no noise
+@pytest.mark.filterwarnings("ignore::decond.gp.NoSignalWarning")  # and some have nothing else
+def test_scikit_learns_own_checks():
+    """With few points and steps: the checks are of conventions, and make a hundred fits."""
+    results = check_estimator(SparseGP(n_inducing=8, max_iterations=5), on_skip=None)
+    assert len(results) > 40
+
+
+# ---- at the door -------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_checked():
+    x, z = table(20)
+    for name, value in {
+        "n_inducing": 0,
+        "n_restarts": -1,
+        "sample_size": 0,
+        "noise": -1.0,
+        "mean": "linear",
+        "prediction": "f",
+        "inducing": [[0.0]],
+    }.items():
+        with refused(name):
+            SparseGP(**{name: value}).fit(x, z)
+    with refused("kernel", ArgumentTypeError):
+        SparseGP(kernel="rbf").fit(x, z)
+    with pytest.raises(NotFittedError):
+        SparseGP().log_marginal_likelihood()
+    with refused("return_cov"):
+        SparseGP(inducing=x[:2]).partial_fit(x, z).predict(QUERY, return_std=True, return_cov=True)
+
+
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning", "ignore::decond.gp.NoSignalWarning")
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows_have_an_answer(rows):
+    x, z = table(rows)
+    gp = SparseGP().fit(x, z)
+    assert np.isfinite(gp.predict(QUERY)).all()
+    assert np.all(gp.predict(QUERY, return_std=True)[1] > 0)
+
+
+def test_float32_and_lists_are_welcome():
+    x, z = table(40)
+    single = SparseGP(n_inducing=5, max_iterations=3).fit(x.astype(np.float32), z.astype(np.float32))
+    assert single.predict(QUERY.astype(np.float32)).dtype == np.float64
+    same_numbers = SparseGP(n_inducing=5, max_iterations=3).fit(
+        x.astype(np.float32).astype(float).tolist(), z.astype(np.float32).astype(float).tolist()
+    )
+    np.testing.assert_array_equal(single.predict(QUERY), same_numbers.predict(QUERY))
+
+
+def test_learning_takes_blocks_of_a_table_only_once_checked():
+    with refused("x"):
+        Table([[np.nan]], [0.0])
+
+
+def test_the_range_of_the_data_is_not_known_before_fitting():
+    with pytest.raises(NotFittedError):
+        SparseGP()._range_seen()
