@@ -111,7 +111,7 @@ class GPSABC(SimulatingMethod):
             text = f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little."
             notes.append(DegenerateDrawsWarning(text, chain.accepted, len(phi)))
 
-        def draw(n: int, generator: np.random.Generator) -> np.ndarray:
+        def _draw(n: int, generator: np.random.Generator) -> np.ndarray:
             if n <= len(theta):
                 return theta[generator.permutation(len(theta))[:n]]
             return theta[generator.integers(len(theta), size=n)]
@@ -120,7 +120,7 @@ class GPSABC(SimulatingMethod):
         effective = effective_sample_size(chain.surrogate.likelihood_of_simulations(observed))
         return Posterior(
             self.prior_,
-            draw,
+            _draw,
             embedding=MeanEmbedding(RBF(median_heuristic(thinned)), thinned),
             effective=effective,
             notes=notes,

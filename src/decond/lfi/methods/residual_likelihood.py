@@ -162,13 +162,13 @@ class ResidualLikelihood(Method):
         )
 
         @one_blas_thread()
-        def draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
+        def _draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
             return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
 
         return Posterior(
             prior,
-            lambda n, rng: draw_from(cloud, n, rng),
-            proposer=lambda n, rng: draw_from(widened, n, rng),
+            lambda n, rng: _draw_from(cloud, n, rng),
+            proposer=lambda n, rng: _draw_from(widened, n, rng),
             log_likelihood=lambda theta: log_likelihood(prior.to_working(prior.rows(theta))),
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
