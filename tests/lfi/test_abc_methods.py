@@ -7,9 +7,8 @@ import pytest
 from expected import refused, warned
 from scipy import stats
 
-from decond.errors import ArgumentTypeError
 from decond.lfi import Prior, Simulations
-from decond.lfi.exceptions import FailedSimulationsWarning, FewSimulationsWarning, PosteriorWarning, TimeLimitWarning
+from decond.lfi.exceptions import FailedSimulationsWarning, FewSimulationsWarning, PosteriorWarning
 from decond.lfi.methods.mcmc import MCMCABC
 from decond.lfi.methods.rejection import Accepted, RejectionABC
 from decond.lfi.methods.simulating_method import BoundedSimulator
@@ -24,17 +23,6 @@ EXACT_MEAN, EXACT_SD = GAINS * OBSERVED, NOISE * np.sqrt(GAINS)
 
 def noisy(theta, rng):
     return theta + NOISE * rng.standard_normal(theta.shape)
-
-
-class Counted:
-    """A simulator that counts what it ran."""
-
-    def __init__(self, simulator=noisy):
-        self.simulator, self.count = simulator, 0
-
-    def __call__(self, theta, rng):
-        self.count += len(np.atleast_2d(theta))
-        return self.simulator(theta, rng)
 
 
 def pilot(n, prior=PRIOR, simulator=noisy, seed=0):
@@ -155,40 +143,6 @@ def test_draws_stay_inside_the_support(method):
     assert not ((draws[:, 0] == 0.0) | (draws[:, 0] == 1.0)).any()
 
 
-@pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("kind", [MCMCABC, SMCABC])
-def test_the_budget_is_never_exceeded_and_counts_the_pilot(kind, batched):
-    simulator = Counted()
-    method = kind(simulator, 337, batched=batched)
-    quietly(method, pilot(100))
-    assert simulator.count <= 237
-    assert simulator.count >= 200
-    assert method.n_simulations_ == 100 + simulator.count
-
-
-@pytest.mark.parametrize("kind", [MCMCABC, SMCABC])
-def test_time_is_bounded(kind):
-    method = kind(noisy, 5000, time_limit=0.0)
-    posterior = quietly(method, pilot(100))
-    [warning] = [one for one in posterior.warnings if isinstance(one, TimeLimitWarning)]
-    assert (warning.stage, warning.done) == ("simulation", 0)
-    assert np.isfinite(posterior.mean()).all()
-
-
-@pytest.mark.parametrize("kind", ["rejection", "mcmc", "smc"])
-def test_the_same_seed_gives_the_same_posterior(kind):
-    def run(seed):
-        methods = {
-            "rejection": lambda: RejectionABC(seed=seed),
-            "mcmc": lambda: MCMCABC(noisy, 600, batched=True, seed=seed),
-            "smc": lambda: SMCABC(noisy, 600, batched=True, seed=seed),
-        }
-        return quietly(methods[kind](), pilot(300)).sample(1000)
-
-    np.testing.assert_array_equal(run(3), run(3))
-    assert not np.array_equal(run(3), run(4))
-
-
 def one_sided(theta, rng):
     """Fails where the first parameter is positive, in three ways."""
     if theta[0] > 1.5:
@@ -291,12 +245,6 @@ def test_too_few_accepted_simulations_are_said():
 def test_wrong_options_are_named(method, argument):
     with refused(argument):
         method.fit(pilot(100), PRIOR)
-
-
-@pytest.mark.parametrize("kind", [MCMCABC, SMCABC])
-def test_a_missing_simulator_is_asked_for(kind):
-    with refused("simulator", ArgumentTypeError):
-        kind().fit(pilot(100), PRIOR)
 
 
 def test_an_impossible_tolerance_is_refused():

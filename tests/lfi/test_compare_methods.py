@@ -302,13 +302,6 @@ def test_files_hold_the_table_and_the_picture(tmp_path):
     assert is_drawn_here(picture)
 
 
-def test_a_notebook_shows_labels_as_text():
-    found = compared({"<b>near</b>": "rejection"}, n=60)
-    shown = found._repr_html_()
-    assert "<b>near" not in shown
-    assert "&lt;b&gt;near" in shown
-
-
 # ---- wrong input ---------------------------------------------------------------------------------------------
 
 

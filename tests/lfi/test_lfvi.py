@@ -9,7 +9,6 @@ from expected import refused
 from scipy import optimize, stats
 
 from decond import lfi, problems
-from decond.lfi.exceptions import TimeLimitWarning
 from decond.lfi.methods.lfvi import BoxedGaussian, fit_gaussian, lower_bound
 from decond.lfi.neural import networks
 from decond.lfi.neural.networks import fit_ratio
@@ -221,29 +220,6 @@ def test_a_posterior_that_leans_on_the_edge_of_its_prior():
     exact = stats.truncnorm(0.6 / NOISE, 1.6 / NOISE, -0.6, NOISE)
     assert posterior.mean()[0] == pytest.approx(exact.mean(), abs=0.06)
     assert posterior.std()[0] == pytest.approx(exact.std(), rel=0.15)
-
-
-def test_draws_stay_inside_the_support_and_seeds_repeat_them():
-    prior = lfi.Prior({"mean": stats.uniform(0.0, 1.0)})
-
-    def drawn(seed):
-        method = lfi.LFVI(noisy, 400, batched=True, rounds=1, steps=200, seed=seed)
-        return quietly(method, pilot(300, prior), prior, [-0.4]).samples
-
-    first = drawn(4)
-    assert prior.contains(first).all()
-    assert first.mean() < 0.4  # the prior's is 0.5
-    np.testing.assert_array_equal(first, drawn(4))
-    assert not np.array_equal(first, drawn(5))
-
-
-@pytest.mark.parametrize("simulator", [None, noisy])
-def test_time_that_runs_out_is_noted(simulator):
-    method = lfi.LFVI(simulator, 200, batched=True, time_limit=0.0)
-    posterior = quietly(method, pilot(100), PRIOR, [0.5])
-    ended = [(warning.stage, warning.done) for warning in posterior.warnings if isinstance(warning, TimeLimitWarning)]
-    assert ended == [("simulation", 0)] * (simulator is not None) + [("training", 0)]
-    assert np.isfinite(posterior.samples).all()
 
 
 def test_each_training_has_all_the_time(monkeypatch):

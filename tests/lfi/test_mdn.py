@@ -7,13 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
-from expected import refused, warned
+from expected import refused
 from scipy import stats
-from typer.testing import CliRunner
 
 from decond import lfi, problems
-from decond.cli import app
-from decond.lfi.exceptions import FailedSimulationsWarning, TimeLimitWarning, UninformativeNetworkWarning
+from decond.lfi.exceptions import FailedSimulationsWarning, UninformativeNetworkWarning
 from decond.lfi.methods.mdn import MDNSettings, _empty_notes, _round_sizes
 from decond.lfi.neural import require
 from decond.lfi.neural.gaussian_mixture import (
@@ -97,16 +95,6 @@ def test_a_component_that_tells_less_than_the_proposal_keeps_the_prior():
     least = MixtureSettings.least_information
     np.testing.assert_allclose(result.moments()[1], covariance / (1.0 + least), rtol=1e-9)
     np.testing.assert_allclose(result.moments()[0], 0.5 * least / (1.0 + least), rtol=1e-9)
-
-
-def test_only_the_empty_direction_is_repaired():
-    mixture = GaussianMixture(np.zeros(1), np.array([[1.0, 1.0]]), np.diag([0.5, 9.0])[None])
-    flat = LogQuadratic(np.zeros((2, 2)), np.zeros(2))
-    result, _ = mixture.corrected(flat, LogQuadratic(np.eye(2), np.array([0.0, 2.0])), 2.0 * np.eye(2))
-    np.testing.assert_allclose(
-        result.precisions[0], np.diag([MixtureSettings.least_information / 4.0, 8.0]), atol=1e-12
-    )
-    np.testing.assert_allclose(result.means[0], [1.0, 7.0 / 8.0])
 
 
 def test_a_repair_keeps_what_the_other_components_and_directions_tell():
@@ -438,14 +426,6 @@ def test_a_simulator_that_fails_wherever_it_is_proposed_leaves_the_first_round()
     np.testing.assert_allclose(posterior.mean(), EXACT_MEAN, atol=0.6)
 
 
-def test_seeds_decide_everything():
-    sims = simulations(60)
-    options = {"components": 1, "hidden": (10,), "steps": 200}
-    draws = [lfi.MDN(**options, seed=s).fit(sims, PRIOR).posterior(OBSERVED).samples for s in (0, 0, 1)]
-    np.testing.assert_array_equal(draws[0], draws[1])
-    assert np.abs(draws[0] - draws[2]).max() > 0.01
-
-
 def test_the_networks_of_rounds_take_half_as_many_steps():
     taken = []
 
@@ -477,11 +457,6 @@ def test_wrong_settings_are_refused(argument, value):
     simulator = noisy if argument == "n_simulations" else None
     with refused(argument):
         lfi.MDN(simulator, **{argument: value}).fit(simulations(60), PRIOR)
-
-
-def test_time_that_runs_out_in_training_is_noted():
-    with warned(TimeLimitWarning, stage="training", done=0):
-        lfi.MDN(components=1, hidden=(10,), time_limit=0.0).fit(simulations(60), PRIOR).posterior(OBSERVED)
 
 
 WITHOUT_THE_EXTRA = """
@@ -526,16 +501,3 @@ def test_a_package_that_is_installed_but_broken_is_not_called_missing(tmp_path, 
     assert not isinstance(error.value, ModuleNotFoundError)
     assert error.value.name == "equinox"
     assert error.value.__cause__.name == "jax_of_another_age"
-
-
-def test_the_command_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(sys.modules, "equinox", None)  # as if it were not installed
-    (tmp_path / "noisy_mean.py").write_text("def simulate(theta, rng):\n    return theta + rng.standard_normal(1)\n")
-    (tmp_path / "prior.toml").write_text('[a]\ndistribution = "norm"\n')
-    (tmp_path / "seen.csv").write_text("x\n1.0\n")
-    arguments = ["infer", "noisy_mean:simulate", "--prior", "prior.toml", "--observed", "seen.csv", "--method", "mdn"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2, result.output
-    assert "'decond[neural]'" in result.stderr

@@ -260,12 +260,6 @@ def test_many_columns_with_and_without_learned_summaries(summary):
     assert posterior.std()[0] == pytest.approx(np.sqrt(1 / 13), rel=0.2)
 
 
-def test_the_same_seed_gives_the_same_posterior():
-    prior, sims = gaussian_problem(100)
-    draws = [ResidualLikelihood(seed=3).fit(sims, prior).posterior([0.2, 0.1]).sample(50) for _ in range(2)]
-    assert np.array_equal(*draws)
-
-
 def test_out_of_time_and_few_simulations_are_said():
     prior, sims = gaussian_problem(40)
     method = ResidualLikelihood(time_limit=0.0).fit(sims, prior)

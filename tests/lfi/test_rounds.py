@@ -37,11 +37,6 @@ def test_later_rounds_simulate_near_the_posterior():
     assert np.median(distance[120:]) < 0.5 * np.median(distance[:120])
 
 
-def test_the_same_seed_gives_the_same_posterior():
-    draws = [lfi.infer(gaussian, PRIOR, [1.0], 90, 2, seed=5).sample(50) for _ in range(2)]
-    np.testing.assert_array_equal(*draws)
-
-
 def test_failures_of_every_kind_are_counted_and_the_posterior_stands():
     with warned(FailedSimulationsWarning, n_simulations=150) as caught:
         posterior = lfi.infer(moody, PRIOR, [1.0], n_simulations=150, rounds=1, timeout=LIMIT)

@@ -202,6 +202,7 @@ def _density_run(settings: Figure5Settings, entry: Entry, seed: int) -> DensityR
     """Return the posterior density of the rate by one method, from simulations that all methods have."""
     toy = exponential_gamma()
     assert toy.raw_simulator is not None
+    assert toy.observed_raw is not None
     options: dict[str, Any] = {"batched": True, "summarize": toy.summarize, "progress": False}
     sims = lfi.simulate(toy.raw_simulator, toy.prior, settings.toy_simulations, seed=seed, **options)
     start = time.perf_counter()

@@ -77,8 +77,8 @@ class Lines(NamedTuple):
 class ComparisonDisplay(Display):
     """Panels beside each other that share one row, or one color, for each method.
 
-    `lfi.compare(...).plot()` and `estimators.compare(...).plot()` make one. Methods without a value in any panel did not run,
-    and the picture says so.
+    `lfi.compare(...).plot()` and `estimators.compare(...).plot()` make one. Methods without a value in any panel did
+    not run, and the picture says so.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def inference_report(
     observed: ArrayLike | Mapping[str, float],
     *,
     summaries: Sequence[str] | None = None,
-    truth: ArrayLike | Mapping[str, float] | None = None,
+    truth: ArrayLike | None = None,
     diagnosis: diagnostics.Report | None = None,
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
@@ -87,7 +87,7 @@ def inference_report(
         The summaries that were observed.
     summaries : sequence of str, optional
         Their names, where the observation has none.
-    truth : array_like of shape (d,) or mapping, optional
+    truth : array_like of shape (d,), optional
         The parameters that made the observation, where they are known.
     diagnosis : lfi.diagnostics.Report, optional
         What `lfi.diagnose` found; without it only what costs nothing is checked.

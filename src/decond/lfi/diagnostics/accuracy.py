@@ -26,7 +26,7 @@ Row = dict[str, float | str]
 
 @dataclass(frozen=True)
 class AccuracySettings:
-    """The effort of scoring; rules of thumb unless something else is said."""
+    """The effort of scoring; rules of thumb unless noted."""
 
     level: float = 0.95
     """Level of the intervals: a convention."""

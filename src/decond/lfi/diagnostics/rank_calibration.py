@@ -60,7 +60,8 @@ class UniformityTest:
         """Return the p-value of the hypothesis that the values are uniform."""
         counts = np.searchsorted(np.sort(values), self.grid)
         statistic = float(self._tails[counts, np.arange(len(self.grid))].min())
-        return (1.0 + np.count_nonzero(self._by_chance <= statistic)) / (1.0 + len(self._by_chance))
+        smaller = int(np.count_nonzero(self._by_chance <= statistic))
+        return (1.0 + smaller) / (1.0 + len(self._by_chance))
 
     def band(self, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return low and high ends, at the grid, that uniform values leave anywhere with probability `level`."""
@@ -314,7 +315,9 @@ class Calibration:
                 f"errors {self.spread[name]:.2g} times as large as it says ({p})."
             )
         if self.passed:
-            lines.append(f"Ranks are uniform as far as can be told (smallest p = {min(self.p_values.values()):.2g}).")
+            lines.append(
+                f"Ranks are uniform as far as the test can see (smallest p = {min(self.p_values.values()):.2g})."
+            )
         return lines
 
     def __repr__(self) -> str:

@@ -146,7 +146,7 @@ def difference_from_prior(sims: Simulations, prior: Prior) -> str:
 
 
 def _splits(sims: Simulations, plan: TrialPlan) -> Iterator[tuple[Simulations, np.ndarray]]:
-    """Yield pairs of simulations to fit and rows to judge; a row that is judged is never among those fitted."""
+    """Yield pairs of simulations to fit and rows to score; a row that is scored is never among those fitted."""
     rng = np.random.default_rng([len(sims), plan.seed])
     source = sims if plan.test is None else plan.test
     candidates = rng.permutation(np.flatnonzero(source.valid))[: plan.n]

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 
 from decond.checks import as_count, as_generator, as_number
 from decond.embeddings import MeanEmbedding
-from decond.errors import ArgumentError, ArgumentTypeError
 from decond.kernels import RBF, median_heuristic
 from decond.lfi.exceptions import DegenerateDrawsWarning
 from decond.lfi.methods.method import SummaryOption, effective_sample_size
@@ -97,19 +96,9 @@ class GPSABC(SimulatingMethod):
     settings = ChainSettings()
 
     def _fit(self) -> None:
-        if self.simulator is None:
-            raise ArgumentTypeError(
-                "simulator",
-                "GPS-ABC runs the simulator itself: give it as GPSABC(simulator, ...). `fit` takes the pilot.",
-            )
         as_count(self.n_samples, "n_samples")
         as_number(self.max_error, "max_error", minimum=0.0, strict=True)
-        if as_count(self.n_simulations, "n_simulations") < len(self.sims_):
-            raise ArgumentError(
-                "n_simulations",
-                f"n_simulations is {self.n_simulations}, but the pilot has {len(self.sims_)} simulations already, "
-                "and they count. Give a larger budget, or fewer pilot simulations.",
-            )
+        self._check_budget()
 
     def _posterior(self, observed: np.ndarray) -> Posterior:
         rng = as_generator(self.seed)
@@ -122,7 +111,7 @@ class GPSABC(SimulatingMethod):
             text = f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little."
             notes.append(DegenerateDrawsWarning(text, chain.accepted, len(phi)))
 
-        def draw(n: int, generator: np.random.Generator) -> np.ndarray:
+        def _draw(n: int, generator: np.random.Generator) -> np.ndarray:
             if n <= len(theta):
                 return theta[generator.permutation(len(theta))[:n]]
             return theta[generator.integers(len(theta), size=n)]
@@ -131,7 +120,7 @@ class GPSABC(SimulatingMethod):
         effective = effective_sample_size(chain.surrogate.likelihood_of_simulations(observed))
         return Posterior(
             self.prior_,
-            draw,
+            _draw,
             embedding=MeanEmbedding(RBF(median_heuristic(thinned)), thinned),
             effective=effective,
             notes=notes,

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The grid and the effort of both searches; all numbers are rules of thumb unless something else is said."""
+    """The grid and the effort of both searches; all numbers are rules of thumb unless noted."""
 
     theta_factors: tuple[float, ...] = tuple(2.0 ** np.arange(-4.0, 2.0))
     """Lengthscales of θ in the grid, as multiples of the median distance."""
@@ -108,7 +108,7 @@ class Validation:
         regularizations: Array,
         evidence_regularizations: Array,
         rng: np.random.Generator,
-        contains: Callable[[Array], Array] | None = None,
+        contains: Callable[[Array], NDArray[np.bool_]] | None = None,
         settings: SearchSettings | None = None,
     ) -> None:
         self.phi, self.x, self.settings = phi, x, settings or SearchSettings()
@@ -206,7 +206,9 @@ class Validation:
             self._data[key] = data, data.at(self.x[held_out])
         return self._data[key]
 
-    def _smooth_bootstrap(self, rng: np.random.Generator, contains: Callable[[Array], Array] | None) -> Array:
+    def _smooth_bootstrap(
+        self, rng: np.random.Generator, contains: Callable[[Array], NDArray[np.bool_]] | None
+    ) -> Array:
         """Return possible draws of a kernel estimate of the proposal, so that gaps between simulations count too."""
         phi, wanted = self.phi, self.settings.prior_draws
         n, d = phi.shape
@@ -455,7 +457,7 @@ class SearchingMethod(KernelMethod):
         observed: Array | None,
         kernels: tuple[Kernel | None, Kernel | None],
         deltas: Sequence[float],
-        contains: Callable[[Array], Array],
+        contains: Callable[[Array], NDArray[np.bool_]],
         rng: np.random.Generator,
         n: int = 1,
     ) -> list[Choice]:

@@ -102,11 +102,11 @@ class MCMCABC(SimulatingMethod, DistanceMethod):
         kept = chains[len(chains) // 5 :].reshape(-1, self.prior_.dim)
         theta = self.prior_.from_working(kept)
 
-        def draw(n: int, rng: np.random.Generator) -> np.ndarray:
+        def _draw(n: int, rng: np.random.Generator) -> np.ndarray:
             rows = np.arange(n) % len(theta)
             return theta[rng.permutation(len(theta))[rows]]
 
-        return Posterior(self.prior_, draw, effective=float(accepted), notes=notes, seed=self.seed)
+        return Posterior(self.prior_, _draw, effective=float(accepted), notes=notes, seed=self.seed)
 
     def _walk(self, pilot: Accepted, runner: BoundedSimulator, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return the states of the chains (steps, chains, d) in working coordinates and the number of moves made.

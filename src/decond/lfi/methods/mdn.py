@@ -67,10 +67,10 @@ class MDN(NetworkMethod):
 
     A corrected Gaussian need not exist: where the network makes the observation say less than nothing. A round then
     keeps its proposal and simulates more there. In the last round such components are left out; if most of q is in
-    them, they keep the prior in the directions concerned. A note tells if, after rounds, components are about as wide
-    as the prior in some direction. Those with less than 5 % of q(θ | observed) are left out as well, with and without
-    rounds: a mode that small is not found. With few simulations a Bayesian network errs on the wide side, and so
-    does the posterior. It needs the extra: ``decond[neural]``.
+    them, they keep the prior in the directions concerned. After rounds, a warning says if components are about as
+    wide as the prior in some direction. Those with less than 5 % of q(θ | observed) are left out as well, with and
+    without rounds: a mode that small is not found. With few simulations a Bayesian network errs on the wide side, and
+    so does the posterior. It needs the extra: ``decond[neural]``.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def _empty_notes(
         return []
     share = float(np.exp(mixture.log_weights)[empty].sum())
     text = (
-        f"in some directions the network learned no more than the proposal told ({share:.0%} of the mixture): it is "
+        f"in some directions the network learned nothing beyond the proposal ({share:.0%} of the mixture): it is "
         "about as wide as the prior there. If the data should tell more, give more simulations or fewer rounds."
     )
     return [UninformativeNetworkWarning(text, share)]

@@ -236,8 +236,15 @@ class Method(ABC):
                 f"{self.n_repeats_} simulations are exact repeats of others, parameters and data; each counts once."
             )
             notes.append(RepeatedSimulationsWarning(text, self.n_repeats_))
-        if self.sims_.n_failed:
-            notes.append(_failed(self.sims_))
+        sims = self.sims_
+        if sims.n_failed:
+            reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sims.failures.items())[:4])
+            text = (
+                f"{sims.n_failed} of {len(sims)} simulations failed ({reasons}). Their probability is part of the "
+                f"likelihood; P(valid) is {sims.n_valid / len(sims):.2f} over the simulations (see "
+                "probability_valid)."
+            )
+            notes.append(FailedSimulationsWarning(text, sims.n_failed, len(sims), sims.failures))
         return notes
 
     def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[PosteriorWarning]:
@@ -383,14 +390,3 @@ def _distinct(sims: Simulations) -> Simulations:
     kept[continuous] = False
     kept[continuous[first]] = True
     return sims.take(kept)
-
-
-def _failed(sims: Simulations) -> FailedSimulationsWarning:
-    reasons = "; ".join(f"{count} x {reason}" for reason, count in list(sims.failures.items())[:4])
-    return FailedSimulationsWarning(
-        f"{sims.n_failed} of {len(sims)} simulations failed ({reasons}). Their chance is part of the likelihood; "
-        f"P(valid) is {sims.n_valid / len(sims):.2f} over the simulations (see probability_valid).",
-        sims.n_failed,
-        len(sims),
-        sims.failures,
-    )

@@ -111,10 +111,10 @@ class Accepted:
             )
             notes = [*notes, FewSimulationsWarning(text, effective, few)]
 
-        def draw(n: int, rng: np.random.Generator) -> np.ndarray:
+        def _draw(n: int, rng: np.random.Generator) -> np.ndarray:
             return kept.theta[_systematic(kept.weights, n, rng)]
 
-        return Posterior(method.prior_, draw, effective=effective, notes=notes, seed=method.seed)
+        return Posterior(method.prior_, _draw, effective=effective, notes=notes, seed=method.seed)
 
     def adjusted(self, prior: Prior, observed: np.ndarray) -> "Accepted":
         """Return parameters moved along a local line to the observation (Beaumont et al. 2002).

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ResidualLikelihoodSettings:
-    """The numbers of the residual likelihood; all are rules of thumb unless something else is said."""
+    """The numbers of the residual likelihood; all are rules of thumb unless noted."""
 
     particles: int = 2000
     """Particles that are tempered from the prior to the posterior."""
@@ -162,13 +162,13 @@ class ResidualLikelihood(Method):
         )
 
         @one_blas_thread()
-        def draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
+        def _draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
             return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
 
         return Posterior(
             prior,
-            lambda n, rng: draw_from(cloud, n, rng),
-            proposer=lambda n, rng: draw_from(widened, n, rng),
+            lambda n, rng: _draw_from(cloud, n, rng),
+            proposer=lambda n, rng: _draw_from(widened, n, rng),
             log_likelihood=lambda theta: log_likelihood(prior.to_working(prior.rows(theta))),
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
@@ -204,7 +204,7 @@ def likelihood_at(
     """Return the likelihood of one observation (1, s), fitted to simulations (n, d), (n, s).
 
     With `summary` "learned" the columns are replaced by estimates of the parameters, learned around the observation;
-    with "auto" if there are more columns than the simulations can bear, or if that tells more about the parameters.
+    with "auto" if there are more columns than the simulations can bear, or if that is more informative.
 
     Parameters
     ----------

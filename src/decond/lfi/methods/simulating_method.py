@@ -25,69 +25,71 @@ Function = Callable[..., ArrayLike]
 
 
 class SimulatorCalls:
-    """Calls of the simulator as `infer` makes them: summarized, with a limit on time, and with results kept.
+    """Calls of the simulator: as `infer` makes them, with a limit on time and with results kept, or directly.
 
     Parameters
     ----------
     simulator : callable
         The simulator, as `simulate` takes it.
     batched : bool
-        Whether it takes many rows at once; it gets at most 100.
+        Whether it takes many rows at once; where results are kept it gets at most 100.
     summarize : callable, optional
         Turns what it returns into summaries.
     limit : float, optional
         Seconds for one call.
-    keep : callable
-        Called with the parameters and the results after each call; returns these, named values in one order.
+    keep : callable, optional
+        Called with the parameters and the results after each call; returns these, named values in one order. Each
+        call then has a generator of its own, so that results do not depend on the limit.
     """
 
     def __init__(
         self,
         simulator: Function,
         batched: bool,
-        summarize: Function | None,
-        limit: float | None,
-        keep: Callable[[np.ndarray, Sequence[Result]], list[Result]],
+        summarize: Function | None = None,
+        limit: float | None = None,
+        keep: Callable[[np.ndarray, Sequence[Result]], list[Result]] | None = None,
     ) -> None:
-        self._functions = (simulator, summarize, batched)
-        self.keep = keep
-        self.batch_size = BATCH_SIZE if batched else 1
+        self._functions = (simulator, summarize, batched or takes_batches(simulator))
+        self._keep = keep
         self._limited = None if limit is None else WorkerProcess(packed(self._functions), limit)
 
-    def run(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
-        """Run one row, or a batch, with a generator of its own: results then do not depend on the limit.
+    def batch_size(self, n: int) -> int:
+        """Return how many of n rows go into one call."""
+        if not self._functions[2]:
+            return 1
+        return max(n, 1) if self._keep is None else BATCH_SIZE
+
+    def run(self, theta: np.ndarray, rng: np.random.Generator, names: Sequence[str] | None) -> list[Result]:
+        """Run a batch, and its rows one by one if it fails as a whole.
 
         Parameters
         ----------
         theta : ndarray of shape (b, d)
             Rows of parameters.
         rng : numpy.random.Generator
-            Where the seed of this call comes from.
+            Source of the simulations' randomness.
+        names : sequence of str, optional
+            Names of the summaries, in their order.
+
+        Returns
+        -------
+        list of Result
+            One for each row.
         """
-        own = np.random.default_rng(int(rng.integers(2**63)))
-        return self._limited(theta, own) if self._limited is not None else call(self._functions, theta, own)
+        results = self._attempt(theta, rng)
+        if len(theta) > 1 and all(result.x is None for result in results):
+            results = [self._attempt(row[None, :], rng)[0] for row in theta]
+        return [in_order(result, names) for result in results] if self._keep is None else self._keep(theta, results)
 
     def close(self) -> None:
         """End the process that calls with a limit run in."""
         if self._limited is not None:
             self._limited.close()
 
-
-class _DirectCalls:
-    """Calls of the simulator with the method's own generator; a batch is as large as the method asks for."""
-
-    def __init__(self, method: "SimulatingMethod") -> None:
-        assert method.simulator is not None
-        batched = method.batched or takes_batches(method.simulator)
-        self._functions = (method.simulator, None, batched)
-        self._names = method.sims_.summary_names
-        self.batch_size = method.n_simulations if batched else 1
-
-    def run(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
-        return call(self._functions, theta, rng)
-
-    def keep(self, theta: np.ndarray, results: Sequence[Result]) -> list[Result]:
-        return [in_order(result, self._names) for result in results]
+    def _attempt(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
+        own = rng if self._keep is None else np.random.default_rng(int(rng.integers(2**63)))
+        return call(self._functions, theta, own) if self._limited is None else self._limited(theta, own)
 
 
 class SimulatingMethod(Method):
@@ -152,7 +154,9 @@ class BoundedSimulator:
     """
 
     def __init__(self, method: SimulatingMethod, report: Report | None = None) -> None:
-        self._calls = method.calls or _DirectCalls(method)
+        assert method.simulator is not None
+        self._calls = method.calls or SimulatorCalls(method.simulator, method.batched)
+        self._names = method.sims_.summary_names
         self._width, self._report = method.sims_.x.shape[1], report
         self._budget = method.n_simulations - len(method.sims_)
         self._deadline = time.monotonic() + method.time_limit
@@ -187,10 +191,11 @@ class BoundedSimulator:
         """
         rows = theta[: max(0, self._budget - self.n_run)]
         chunks = [np.empty((0, self._width))]
-        for at in range(0, len(rows), self._calls.batch_size):
+        size = self._calls.batch_size(len(rows))
+        for at in range(0, len(rows), size):
             if self.out_of_time:
                 break
-            chunks.append(self._run_chunk(rows[at : at + self._calls.batch_size], rng))
+            chunks.append(self._run_chunk(rows[at : at + size], rng))
             self.n_run += len(chunks[-1])
             if self._report is not None:
                 self._report(self.n_run)
@@ -226,12 +231,9 @@ class BoundedSimulator:
         return notes
 
     def _run_chunk(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return data at rows of parameters; the rows of a batch that fails as a whole are run one by one."""
-        results = self._calls.run(theta, rng)
-        if len(theta) > 1 and all(result.x is None for result in results):
-            results = [self._calls.run(row[None, :], rng)[0] for row in theta]
+        """Return data at rows of parameters, NaN where simulations failed."""
         x = np.full((len(theta), self._width), np.nan)
-        for i, result in enumerate(self._calls.keep(theta, results)):
+        for i, result in enumerate(self._calls.run(theta, rng, self._names)):
             reason = result.reason
             if result.x is not None and len(result.x) == self._width:
                 x[i] = result.x

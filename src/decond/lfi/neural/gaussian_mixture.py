@@ -15,7 +15,7 @@ __all__ = ["CutMixture", "GaussianMixture", "LogQuadratic", "MixtureSettings", "
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """Numbers of the correction and of the cut; rules of thumb unless something else is said."""
+    """Numbers of the correction and of the cut; rules of thumb unless noted."""
 
     least_information: float = 0.01
     """Precision, in units of the prior's, that a corrected component adds at least in every direction."""
