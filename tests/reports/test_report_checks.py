@@ -18,7 +18,7 @@ from decond.reports import fit_report, inference_report
 from decond.reports.fit_checks import FitCheckSettings, check_fit, edges, judge_errors
 from decond.reports.fitted_data import fitted_data
 from decond.reports.hyperparameters import Names, hyperparameters
-from decond.reports.page import State, verdict
+from decond.reports.report_page import State, verdict
 
 
 def checks_of(estimator, data):

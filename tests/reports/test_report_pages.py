@@ -23,7 +23,7 @@ from decond.notebook import number
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_report import naive_baselines
 from decond.reports.fitted_data import facts_in_words, fitted_data
-from decond.reports.page import State
+from decond.reports.report_page import State
 
 HOSTILE = "</script><b>wind</b>\u2028&"
 

@@ -12,7 +12,7 @@ from decond.lfi import diagnostics
 from decond.lfi.diagnostics import Sufficiency
 from decond.lfi.diagnostics.predictive_checks import observation_among
 from decond.reports import fit_report, inference_report
-from decond.reports.page import State
+from decond.reports.report_page import State
 
 
 @pytest.fixture(scope="module")

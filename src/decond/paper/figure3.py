@@ -26,13 +26,6 @@ class Answer(NamedTuple):
     negative_log_evidence: float | None = None
     hyperparameters: dict[str, float] | None = None
 
-    @classmethod
-    def of_model(cls, model: Model, z: np.ndarray) -> "Answer":
-        """Return the posterior of a model given the targets z."""
-        posterior, values = condition(model.prior, model.observation, z), model.values()
-        named = {name: float(values[path]) for name, path in _paths().items()}
-        return cls(posterior.mean(GRID), posterior.std(GRID), -posterior.log_evidence, named)
-
     def score(self, truth: np.ndarray) -> dict[str, Any]:
         """Return error, coverage and evidence."""
         inside = None if self.std is None else float(np.mean(np.abs(truth - self.mean) <= 2.0 * self.std))
@@ -67,12 +60,19 @@ def recover(problem: LatentFunctionProblem) -> dict[str, Answer]:
     tables = (problem.x, problem.y, problem.y_task, problem.z_task)
     prior = FunctionPrior(kernels.RBF(1.0))
     return {
-        "learned": Answer.of_model(learned, problem.z_task),
-        "initial": Answer.of_model(initial, problem.z_task),
-        "learned, MAP mediator": Answer.of_model(as_map, problem.z_task),
+        "learned": _answer(learned, problem.z_task),
+        "initial": _answer(initial, problem.z_task),
+        "learned, MAP mediator": _answer(as_map, problem.z_task),
         "impute": Answer(impute(prior, prior, 0.25, tables, GRID)),
         "cascade": Answer(cascade(prior, prior, 0.25, tables, GRID)),
     }
+
+
+def _answer(model: Model, z: np.ndarray) -> Answer:
+    """Return the posterior of a model given the targets z."""
+    posterior, values = condition(model.prior, model.observation, z), model.values()
+    named = {name: float(values[path]) for name, path in _paths().items()}
+    return Answer(posterior.mean(GRID), posterior.std(GRID), -posterior.log_evidence, named)
 
 
 def write(folder: Path) -> tuple[list[Path], dict[str, Any]]:

@@ -237,19 +237,19 @@ def _quietly(make: Callable[[], lfi.Posterior]) -> lfi.Posterior:
 
 
 def _numbers(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_parameters: np.ndarray) -> dict[str, Any]:
-    def described(entry: Entry, problem: SimulatorProblem, n: int) -> dict[str, str]:
+    def _described(entry: Entry, problem: SimulatorProblem, n: int) -> dict[str, str]:
         return {"algorithm": entry.algorithm, "form": entry.form, "settings": entry.settings(problem, n)}
 
     return {
         "figure": "likelihood-free inference (section 8.3, Figure 5)",
         "seeds": list(settings.seeds),
         "answers": {
-            entry.label: described(entry, exponential_gamma(), settings.toy_simulations)
+            entry.label: _described(entry, exponential_gamma(), settings.toy_simulations)
             | _score_curves(entry.algorithm, runs.curves[entry.label], truth)
             for entry in settings.curves
         },
         "lotka_volterra": {
-            entry.label: described(entry, lotka_volterra(), settings.simulations)
+            entry.label: _described(entry, lotka_volterra(), settings.simulations)
             | _score_bars(entry.algorithm, runs.bars[entry.label], true_parameters)
             for entry in settings.bars
             if entry.label in runs.bars
@@ -322,7 +322,7 @@ def tables(numbers: dict[str, Any]) -> list[PrintedTable]:
 def _curve_cells(answer: dict[str, Any]) -> dict[str, str]:
     """Return a row of the left table, by heading."""
 
-    def published(key: str, digits: str) -> str:
+    def _published(key: str, digits: str) -> str:
         return " and ".join(format(value, digits) for value in answer[f"published_{key}"]) or "–"
 
     return {
@@ -331,9 +331,9 @@ def _curve_cells(answer: dict[str, Any]) -> dict[str, str]:
         "simulations": f"{answer['n_simulations']:.0f}",
         "total variation": f"{answer['total_variation']:.3f}",
         "its range": f"{answer['lowest_total_variation']:.3f} to {answer['highest_total_variation']:.3f}",
-        "published total variation": published("total_variation", ".3f"),
+        "published total variation": _published("total_variation", ".3f"),
         "peak": f"{answer['peak']:.2f}",
-        "published peak": published("peak", ".2f"),
+        "published peak": _published("peak", ".2f"),
         "seconds": f"{answer['seconds']:.1f}",
         "settings": answer["settings"],
     }

@@ -6,6 +6,6 @@ command line calls them for ``decond fit --report`` and ``decond infer --report`
 
 from decond.reports.fit_report import fit_report
 from decond.reports.inference_report import inference_report
-from decond.reports.page import Report
+from decond.reports.report_page import Report
 
 __all__ = ["Report", "fit_report", "inference_report"]

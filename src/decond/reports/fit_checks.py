@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from decond.notebook import number
 from decond.plotting.regression_plot import mean_and_std
 from decond.reports.fitted_data import FittedData
-from decond.reports.page import Check, State
+from decond.reports.report_page import Check, State
 
 __all__ = ["Edge", "FitCheckSettings", "check_fit", "edges"]
 

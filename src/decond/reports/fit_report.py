@@ -16,8 +16,8 @@ from decond.plotting import COLORS
 from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.reports.fit_checks import check_fit
 from decond.reports.fitted_data import FittedData, fitted_data, numeric_columns
-from decond.reports.hyperparameters import Names, candidate_weights, hyperparameters, sampled_values
-from decond.reports.page import Report, rendered
+from decond.reports.hyperparameters import Hyperparameter, Names, candidate_weights, hyperparameters, sampled_values
+from decond.reports.report_page import Report, rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,32 +106,12 @@ def fit_report(
     more: list[str] = []
     if baselines is None:
         baselines, more = naive_baselines(seen, int(getattr(estimator, "seed", 0) or 0), settings.baseline_rows)
-    columns = numeric_columns(seen.x)[: settings.most_columns]
-    hidden = len(seen.x.columns) - len(columns)
-    if hidden:
-        more.append(
-            f"{hidden} of {len(seen.x.columns)} columns are not drawn: labels, and those after the first few."
-        )
-    charts = [
-        {
-            "x": _titled(name, units),
-            "y": _titled(seen.target, units),
-            "series": [*_curves(estimator, seen.x, name, baselines, settings)]
-            + [*_dots(estimator, seen, name, settings)]
-            + [_line(j, label, *pair) for j, (label, pair) in enumerate((lines or {}).items())],
-        }
-        for name in columns
-    ]
-    result = getattr(estimator, "fit_result_", None)
-    ranges = {name: float(np.ptp(seen.x[name].to_numpy(dtype=np.float64))) for name in numeric_columns(seen.x)}
-    mediators = [] if seen.mediator is None else list(seen.mediator.columns)
-    names = Names(list(seen.x.columns), mediators, seen.target, ranges, units)
+    charts = _charts(estimator, seen, baselines, lines or {}, units, settings)
     return rendered(
         "fit.html",
         title or f"{seen.target} as a function of {', '.join(seen.x.columns)}",
         check_fit(estimator, seen),
         f"learned from {seen.words}",
-        kind="decond · report of a fit",
         subtitle=f"{type(estimator).__name__} · {seen.words}",
         data={"groups": {"function": charts}},
         charts=[{**chart, "values": _values(chart, settings.table_step)} for chart in charts],
@@ -139,19 +119,38 @@ def fit_report(
         columns=list(seen.columns()),
         groups=seen.groups(),
         facts=seen.facts,
-        learned=[] if result is None else hyperparameters(result, names, sampled_values(estimator)),
-        evidence=_evidence(estimator, result),
+        learned=_learned(estimator, seen, units),
+        evidence=_evidence(estimator),
         candidates=candidate_weights(estimator),
         warnings=list(dict.fromkeys(warnings)),
-        notes=[*notes, *more],
+        notes=[*notes, *more, *_hidden_columns(seen, len(charts))],
         seed=getattr(estimator, "seed", None),
         command=command,
         settings=" ".join(repr(estimator).split()),
     )
 
 
-def _evidence(estimator: Any, result: Any) -> dict[str, str] | None:
+def _hidden_columns(seen: FittedData, drawn: int) -> list[str]:
+    """Return a note if there are columns without a chart."""
+    count = len(seen.x.columns)
+    hidden = f"{count - drawn} of {count} columns are not drawn: labels, and those after the first few."
+    return [hidden] if count > drawn else []
+
+
+def _learned(estimator: Any, seen: FittedData, units: Mapping[str, str]) -> list[Hyperparameter]:
+    """Return the learned numbers with a sentence each."""
+    result = getattr(estimator, "fit_result_", None)
+    if result is None:
+        return []
+    ranges = {name: float(np.ptp(seen.x[name].to_numpy(dtype=np.float64))) for name in numeric_columns(seen.x)}
+    mediators = [] if seen.mediator is None else list(seen.mediator.columns)
+    names = Names(list(seen.x.columns), mediators, seen.target, ranges, units)
+    return hyperparameters(result, names, sampled_values(estimator))
+
+
+def _evidence(estimator: Any) -> dict[str, str] | None:
     """Return how well the model explains the targets: the log evidence, or another score where it is intractable."""
+    result: Any = getattr(estimator, "fit_result_", None)
     if getattr(result, "status", None) == "sampled":
         return {"name": "log density of held-out targets", "value": number(result.log_evidence, 6)}
     if not hasattr(estimator, "log_marginal_likelihood"):
@@ -173,6 +172,29 @@ def _values(chart: Series, step: int) -> list[dict[str, str]]:
 
 
 # ---- charts --------------------------------------------------------------------------------------------------
+
+
+def _charts(
+    estimator: Any,
+    seen: FittedData,
+    baselines: Mapping[str, Any],
+    lines: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    units: Mapping[str, str],
+    settings: FitChartSettings,
+) -> list[Series]:
+    """Return one chart for each column of x that holds numbers, the other columns at their median."""
+    return [
+        {
+            "x": _titled(name, units),
+            "y": _titled(seen.target, units),
+            "series": [
+                *_curves(estimator, seen.x, name, baselines, settings),
+                *_dots(estimator, seen, name, settings),
+                *(_line(j, label, *pair) for j, (label, pair) in enumerate(lines.items())),
+            ],
+        }
+        for name in numeric_columns(seen.x)[: settings.most_columns]
+    ]
 
 
 def _titled(name: str, units: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from decond.lfi.diagnostics.predictive_checks import share_as_remote
 from decond.notebook import listed, number, percent
 from decond.plotting import COLORS
 from decond.plotting.pair_plot import joint_density, marginal_density, range_of
-from decond.reports.page import Check, Report, State, rendered
+from decond.reports.report_page import Check, Report, State, rendered
 
 __all__ = ["InferenceCheckSettings", "check_inference", "inference_report"]
 
@@ -118,12 +118,7 @@ def inference_report(
     row = (as_row(observed, "observed") if sims is None else sims.observed_row(observed))[0]
     if summaries is None:
         summaries = (None if sims is None else sims.summary_names) or value_names(observed)
-    names = [f"x{j + 1}" for j in range(len(row))] if summaries is None else [str(name) for name in summaries]
-    if len(names) != len(row):
-        raise ArgumentError(
-            "summaries",
-            f"summaries has {len(names)} names but the observation has {len(row)} values; give one for each.",
-        )
+    names = _names(summaries, len(row))
     known = None if truth is None else posterior.prior.rows(truth, "truth")[0]
     prior = posterior.prior.sample(settings.prior_draws, 0)
     marginals = _marginal_charts(posterior, prior, known)
@@ -137,7 +132,6 @@ def inference_report(
         title or f"Posterior of {listed(posterior.names)}",
         check_inference(posterior, row, diagnosis, known),
         "nothing was found wrong",
-        kind="decond · report of an inference",
         subtitle=" · ".join(part for part in (method, used) if part),
         data={"groups": {"marginals": marginals, "coverage": coverage}, "pairs": pairs},
         marginals=marginals,
@@ -155,6 +149,16 @@ def inference_report(
         command=command,
         settings="",
     )
+
+
+def _names(summaries: Sequence[str] | None, count: int) -> list[str]:
+    names = [f"x{j + 1}" for j in range(count)] if summaries is None else [str(name) for name in summaries]
+    if len(names) != count:
+        raise ArgumentError(
+            "summaries",
+            f"summaries has {len(names)} names but the observation has {count} values; give one for each.",
+        )
+    return names
 
 
 # ---- tables --------------------------------------------------------------------------------------------------
