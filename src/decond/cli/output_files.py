@@ -29,9 +29,7 @@ def check_outputs(written: Iterable[Path | None], force: bool, read: Iterable[Pa
         if not path.parent.is_dir():
             raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
         if path.exists() and not force:
-            raise FileExistsError(
-                f"{path} exists already. Add --force to overwrite it, or another name."
-            )
+            raise FileExistsError(f"{path} exists already. Add --force to overwrite it, or another name.")
         _check_writable(path)
 
 
