@@ -67,6 +67,13 @@ def test_separators_and_decimal_commas_are_read_as_they_are_given(table):
         found.numbers(["site"])
 
 
+def test_a_decimal_comma_in_an_unexpected_place_names_the_options(table):
+    with raised(TableError, table="t.csv") as caught:
+        table("day;wind\nmon;7,5\n")
+    assert "--separator" in str(caught.value)
+    assert "--decimal" in str(caught.value)
+
+
 def test_encodings_are_read_as_they_are_given(table):
     content = "Fluß,Höhe\nÄlv,1\n"
     assert table(content.encode("cp1252"), encoding="cp1252").labels(["Fluß"])["Fluß"].tolist() == ["Älv"]

@@ -395,8 +395,8 @@ def _read_text(path: Path, suffix: str, text_format: TextFormat) -> "pd.DataFram
         raise TableError(f"{path.name} is empty. Its first line should name the columns.", table=path.name) from None
     except (pd.errors.ParserError, EOFError, OSError, zlib.error) as error:
         raise TableError(
-            f"{path.name} cannot be read as a table: {str(error).strip()}. Every line needs as many fields as the "
-            "first; put quotes around text that holds a separator.",
+            f"{path.name} cannot be read as a table with {separator!r} between cells: {str(error).strip()}. If "
+            "another sign separates them, give --separator (and --decimal); put quotes around text that holds it.",
             table=path.name,
         ) from None
     names = [str(name).strip() for name in cells.iloc[0].fillna("")]
@@ -512,7 +512,10 @@ def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: b
         rows, rows_task = (pd.MultiIndex.from_frame(frame[names]) for frame in (y, y_task))
         shared, shared_task = rows.isin(rows_task), rows_task.isin(rows)
         if not shared.any():
-            seen = (f"{index[0]!r} in {table.name}" for index, table in ((rows, pairs), (rows_task, task)))
+            seen = (
+                f"{' '.join(map(repr, index[0]))} in {table.name}"
+                for index, table in ((rows, pairs), (rows_task, task))
+            )
             raise TableError(
                 f"the two tables have no value of {', '.join(map(repr, names))} in common (for example "
                 f"{' and '.join(seen)}). Write the labels alike in both tables, or name another column.",

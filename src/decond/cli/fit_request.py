@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "FitJob", "FitRequest", "Search", "prepare", "workers_for"]
 
-CHECKED_SIZE = 100_000
+CHECKED_SIZE = 150_000
 """Rows times targets up to which a fit is checked without being asked to: another model is fitted for that, which
 takes up to half a minute at this size.
 """
