@@ -21,7 +21,7 @@ from decond.kernels import Scaled
 from decond.kernels.base import Kernel
 from decond.parameters import same
 from decond.streaming.cluster import as_cluster_source
-from decond.streaming.feature_gp import FeatureModel, FeaturePosterior, FeatureStatistics, Tables
+from decond.streaming.feature_gp import FeatureModel, FeaturePosterior, FeatureStatistics, Tables, check_same_columns
 from decond.streaming.sources import Source, Table
 from decond.streaming.statistics import Summary, deviation, summarize
 
@@ -370,7 +370,7 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         pairs = summarize(tables.pairs, self._seed, self.sample_size)
         task = None if tables.task is None else summarize(tables.task, self._seed + 1, self.sample_size)
         y = [pairs.sample.z.reshape(len(pairs.sample), -1)] + ([] if task is None else [task.sample.x])
-        FeatureStatistics(None, None, *(rows.shape[1] for rows in y)) + FeatureStatistics()  # same columns
+        check_same_columns("y_task", *(rows.shape[1] for rows in y))
         sides = (
             self._side(first, pairs.sample.x, 0, learning),
             self._side(second, np.concatenate(y), 1, learning),

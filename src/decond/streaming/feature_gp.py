@@ -26,7 +26,7 @@ from decond.parameters import Constraint, Parametrized, constraints, leaves, par
 from decond.streaming.sources import Chunk, Source
 from decond.streaming.statistics import RegressionPosterior, Statistics
 
-__all__ = ["FeatureModel", "FeaturePosterior", "FeatureStatistics", "Tables"]
+__all__ = ["FeatureModel", "FeaturePosterior", "FeatureStatistics", "Tables", "check_same_columns"]
 
 Array = NDArray[np.float64]
 
@@ -51,13 +51,16 @@ class FeatureStatistics:
     task_columns: int | None = None
     """How many that of the task rows has."""
 
+    def __post_init__(self) -> None:
+        """Check that the mediators of both tables have as many columns, as far as they are known."""
+        check_same_columns("y_task", self.pair_columns, self.task_columns)
+
     def __add__(self, other: "FeatureStatistics") -> "FeatureStatistics":
         """Return the sums of both sets of rows."""
-        pair_columns = _same(self.pair_columns, other.pair_columns, "y")
-        task_columns = _same(self.task_columns, other.task_columns, "y_task")
-        _same(pair_columns, task_columns, "y_task")
+        pair_columns = check_same_columns("y", self.pair_columns, other.pair_columns)
+        task_columns = check_same_columns("y_task", self.task_columns, other.task_columns)
         one, two = (None if task is None else task.targets for task in (self.task, other.task))
-        _same(one, two, "z_task")
+        check_same_columns("z_task", one, two)
         return FeatureStatistics(
             _sum(self.pairs, other.pairs), _sum(self.task, other.task), pair_columns, task_columns
         )
@@ -536,8 +539,21 @@ def _sum(one: Statistics | None, other: Statistics | None) -> Statistics | None:
     return (one or other) if one is None or other is None else one + other
 
 
-def _same(one: int | None, other: int | None, name: str) -> int | None:
-    """Return a number of columns; raise if two are known that differ."""
+def check_same_columns(name: str, one: int | None, other: int | None = None) -> int | None:
+    """Return a number of columns, or raise if two are known that differ.
+
+    Parameters
+    ----------
+    name : str
+        The argument that the other number is of.
+    one, other : int or None
+        How many columns there are; None if that is not known.
+
+    Returns
+    -------
+    int or None
+        The one that is known.
+    """
     if one is not None and other is not None and one != other:
         raise ArgumentError(
             name,

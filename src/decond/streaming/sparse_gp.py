@@ -181,7 +181,7 @@ def evidence_and_gradient(
     with blas_threads_for(points):
         posterior = RegressionPosterior(statistics, whitening.prior, model.noise**2)
         coefficients = _adjoint_coefficients(whitening, posterior)
-    slopes = source.total(_GradientWork(_Grams.of(model, source), whitening, coefficients))
+    slopes = source.total(_GradientWork(_Grams.for_rows(model, source), whitening, coefficients))
     with blas_threads_for(points):
         bar = posterior.prior_adjoint
         turned = multiply(posterior.prior, bar)
@@ -346,7 +346,7 @@ def _whitening(model: SparseModel, settings: WhiteningSettings) -> _Whitening:
 
 def _statistics(model: SparseModel, whitening: _Whitening, source: Source) -> Statistics:
     """Return the statistics of all rows: the first pass."""
-    sums = source.total(_StatisticsWork(_Grams.of(model, source), whitening))
+    sums = source.total(_StatisticsWork(_Grams.for_rows(model, source), whitening))
     with blas_threads_for(len(model.inducing)):
         return whitening.of_sums(sums)
 
@@ -381,7 +381,7 @@ class _Grams:
     """Rows of a chunk, where there are so many that it pays to compile for their number and that of the points."""
 
     @classmethod
-    def of(cls, model: SparseModel, source: Source) -> "_Grams":
+    def for_rows(cls, model: SparseModel, source: Source) -> "_Grams":
         height = source.chunks.rows
         return cls(model.kernel, model.inducing, height if len(source) >= height else None)
 
