@@ -443,16 +443,29 @@ def test_simulators_that_hang_or_crash_are_ended(prior, tmp_path):
     wait_until(lambda: not alive(int(sims.x[-1, 2])), "the end of the process of the last call")
 
 
-def test_replies_of_children_are_not_taken_for_those_of_other_rows(prior):
-    def forking(theta, rng):
-        import os
+def forking(theta, rng):
+    import os
 
-        if os.fork() == 0:
-            return -theta  # a child comes back, and replies too, if it can
-        os.wait()
-        return theta
+    if os.fork() == 0:
+        return -theta  # a child comes back, and would reply too
+    os.wait()
+    return theta
 
-    sims = simulate(forking, prior, 20, timeout=600.0)
+
+def writing(theta, rng):
+    import contextlib
+    import os
+    import pickle
+
+    for number in range(3, 9):  # one of them is the pipe for replies
+        with contextlib.suppress(OSError):
+            os.write(number, pickle.dumps((0, [(-theta, None, "", 0.0)])))
+    return theta
+
+
+@pytest.mark.parametrize("slipping", [forking, writing])
+def test_replies_to_other_calls_are_ignored(prior, slipping):
+    sims = simulate(slipping, prior, 10, timeout=600.0)
     np.testing.assert_array_equal(sims.x, sims.theta)
 
 

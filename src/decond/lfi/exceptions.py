@@ -1,4 +1,4 @@
-"""Errors and warnings of likelihood-free inference; attributes tell programs what the text tells people."""
+"""Errors and warnings of likelihood-free inference; attributes are for programs, the text is for people."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

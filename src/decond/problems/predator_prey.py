@@ -123,19 +123,19 @@ def _step_together(
     run = np.arange(n)
     predators, prey = (np.full(n, float(number)) for number in setting.start)
     time = np.zeros(n)
-    born, died, bred, eaten = np.ascontiguousarray(rates.T)
+    birth, death, growth, predation = np.ascontiguousarray(rates.T)
     for _ in range(setting.max_reactions + 1):
         pairs = predators * prey
-        first = born * pairs
-        second = first + died * predators
-        third = second + bred * prey
-        total = third + eaten * pairs
+        first = birth * pairs
+        second = first + death * predators
+        third = second + growth * prey
+        total = third + predation * pairs
         with np.errstate(divide="ignore"):
             time += rng.standard_exponential(len(run)) / total
         going = time < setting.end
         if not going.all():
             run, time, predators, prey = run[going], time[going], predators[going], prey[going]
-            born, died, bred, eaten = born[going], died[going], bred[going], eaten[going]
+            birth, death, growth, predation = birth[going], death[going], growth[going], predation[going]
             first, second, third, total = first[going], second[going], third[going], total[going]
             if not len(run):
                 break

@@ -1,7 +1,7 @@
-"""Where simulations run: in joblib's workers, or on a Dask cluster if joblib was told to use one.
+"""Where simulations run: in joblib's workers, or on a Dask cluster if joblib is configured for one.
 
 joblib's own way to Dask waits for ever when Dask gives a task up, because its workers died or could not load it.
-So what joblib was told is read, and Dask's client is used here.
+So joblib's configuration is read, and Dask's client is used here.
 """
 
 import contextlib

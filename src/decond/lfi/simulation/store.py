@@ -144,8 +144,8 @@ class SimulationStore:
     the labels given to `simulate` for proposals, "asked" and "added", and "method" for those that a method of `infer`
     ran itself. Rows of another length than those of round 0 are failed simulations.
 
-    Several processes may use a file at once; on several machines their clocks have to agree to some seconds. Close
-    the store before you copy the file. A checksum is kept with each row and compared when it is read.
+    Several processes of one machine may use a file at once. Close the store before you copy the file. A checksum is
+    kept with each row and compared when it is read.
 
     Parameters
     ----------
