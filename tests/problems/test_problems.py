@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 from decond import lfi, problems
 from decond.problems.predator_prey import LotkaVolterra, gillespie, statistics
-from decond.problems.simulators import infected_fraction
+from decond.problems.tasks import infected_fraction
 
 ALL = ("exponential_gamma", "gaussian_linear_uniform", "lotka_volterra", "sir", "two_moons")
 

@@ -2,7 +2,7 @@
 
 from decond.problems.latent_function import LatentFunctionProblem, latent_function
 from decond.problems.predator_prey import lotka_volterra
-from decond.problems.simulators import (
+from decond.problems.tasks import (
     SimulatorProblem,
     exponential_gamma,
     gaussian_linear_uniform,

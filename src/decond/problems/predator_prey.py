@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import frozen
-from decond.problems.simulators import SimulatorProblem
+from decond.problems.tasks import SimulatorProblem
 
 __all__ = ["LotkaVolterra", "gillespie", "lotka_volterra", "statistics"]
 
