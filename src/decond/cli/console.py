@@ -124,9 +124,15 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
     rows : iterable of sequences of str
         The cells.
     """
+    lines = [headings, *rows]
+    longest = [
+        max(len(word) for cell in column for word in ["", *cell.split()]) for column in zip(*lines, strict=True)
+    ]
     table = Table(title=Text(title) if title else None)
-    for number, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
-    for row in rows:
+    for number, (heading, least) in enumerate(zip(headings, longest, strict=True)):
+        table.add_column(Text(heading), justify="right" if number else "left", min_width=least)
+    for row in lines[1:]:
         table.add_row(*map(Text, row))
-    console.print(table)
+    if sum(longest) + 3 * len(longest) + 1 > console.width:
+        table.width = sum(longest) + 3 * len(longest) + 1  # lines that are too long are better than broken words
+    console.print(table, crop=False)
