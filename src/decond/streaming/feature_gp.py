@@ -32,7 +32,13 @@ Array = NDArray[np.float64]
 
 
 class Tables(NamedTuple):
-    """Pairs, with rows x and targets y, and task rows, with rows y and targets z; either may be missing."""
+    """Pairs, with rows x and targets y, and task rows, with rows y and targets z; either may be missing.
+
+    >>> from decond.streaming import Table
+    >>> tables = Tables(pairs=Table([1.0, 2.0], [[1.0], [2.0]]), task=None)
+    >>> len(tables.pairs)
+    2
+    """
 
     pairs: Source | None
     task: Source | None
@@ -40,7 +46,16 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeatureStatistics:
-    """The sums over all pairs and task rows that a `FeatureModel` needs of them; they add up, in any order."""
+    """The sums over all pairs and task rows that a `FeatureModel` needs of them; they add up, in any order.
+
+    >>> from decond.features import Identity
+    >>> from decond.streaming import Table
+    >>> model = FeatureModel(Identity(), Identity())
+    >>> pairs = model.statistics(Tables(Table([1.0, 2.0], [[1.0], [2.0]]), None))
+    >>> both = pairs + model.statistics(Tables(None, Table([1.0, 2.0], [3.0, 6.0])))
+    >>> both.pairs.gram, both.task.means  # Σy², and the mean of z
+    (array([[5.]]), array([4.5]))
+    """
 
     pairs: Statistics | None = None
     """Of the stack [Ψ; Φ; 1ᵀ]: its gram is ΨΨᵀ, its cross is ΨΦᵀ. None if no pairs were read."""

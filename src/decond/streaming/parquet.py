@@ -60,7 +60,11 @@ class ChangedFileError(ParquetError):
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How much of Parquet files is decoded at a time: measured to keep memory low without slowing the reading."""
+    """How much of Parquet files is decoded at a time: measured to keep memory low without slowing the reading.
+
+    >>> ReadSettings(rows=10_000).numbers
+    4194304
+    """
 
     rows: int = 64_000
     """Rows that are decoded at a time; fewer of them if they have many columns."""

@@ -23,14 +23,11 @@ __all__ = [
     "Batches",
     "Chunk",
     "ChunkSettings",
-    "Partition",
     "PartitionedSource",
-    "Rows",
     "Source",
     "Table",
     "Work",
     "as_source",
-    "partition_total",
 ]
 
 Sum = TypeVar("Sum")
@@ -42,7 +39,12 @@ Arrays = tuple[NDArray[Any], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class ChunkSettings:
-    """How a table is cut for cores and for the workers of a cluster; sums depend on it by rounding only."""
+    """How a table is cut for cores and for the workers of a cluster; sums depend on it by rounding only.
+
+    >>> table = Table([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0], chunks=ChunkSettings(rows=2))
+    >>> table.total(lambda chunk: [len(chunk.rows)])
+    [2, 1]
+    """
 
     rows: int = 1280
     """Rows of a chunk: it fits the cache of a core, and starting it takes little of its time (measured)."""
@@ -54,7 +56,11 @@ CHUNKS = ChunkSettings()
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows of a table, few enough to work on at a time."""
+    """Consecutive rows of a table, few enough to work on at a time.
+
+    >>> Chunk(start=2, rows=np.array([[5.0]]), targets=np.array([[1.0]])).rows.shape
+    (1, 1)
+    """
 
     start: int
     """The number of the first row in the whole table."""
@@ -144,7 +150,16 @@ class Source(abc.ABC):
 
 
 class PartitionedSource(Source):
-    """A source in partitions; here they are read one after the other, and their chunks go to all cores."""
+    """A source in partitions; here they are read one after the other, and their chunks go to all cores.
+
+    >>> class Months(PartitionedSource):
+    ...     width = 1
+    ...
+    ...     def partitions(self):
+    ...         return [Rows(np.full((2, 1), month), np.full(2, 10.0 * month), f"month {month}") for month in (1, 2)]
+    >>> len(Months()), float(Months().total(lambda chunk: chunk.targets.sum()))
+    (4, 60.0)
+    """
 
     @abc.abstractmethod
     def partitions(self) -> Sequence[Partition]:

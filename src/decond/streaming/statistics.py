@@ -28,6 +28,13 @@ class Statistics:
     They are the products of one stack [W; zᵀ; 1ᵀ] with itself, and they add up: the statistics of two tables together
     are the sum of theirs, in any order. Targets are taken about an origin near their mean, so that sums of squares
     keep their digits.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.streaming import SparseModel
+    >>> model = SparseModel(RBF(), [[0.0]])
+    >>> both = model.statistics(Table([[0.0]], [2.0])) + model.statistics(Table([[1.0]], [4.0]))
+    >>> both.count, both.means, both.low, both.high
+    (2, array([3.]), array([0.]), array([1.]))
     """
 
     products: Array
@@ -280,7 +287,12 @@ class _Chosen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is known of a table after one pass: moments of the targets of all rows, and some rows or all of them."""
+    """What is known of a table after one pass: moments of the targets of all rows, and some rows or all of them.
+
+    >>> one, two = (summarize(Table([[0.0]], [z]), seed=0) for z in (2.0, 6.0))
+    >>> (one + two).mean, (one + two).squares
+    (array([4.]), array([8.]))
+    """
 
     count: int
     mean: Array
