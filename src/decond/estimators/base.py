@@ -421,7 +421,7 @@ class PosteriorRegressor(AnsweringRegressor):
         bounds = {path: noise_range(z) for path in paths}
         extra = Extra(paths, bounds=bounds)
         if first is not None:
-            extra = Extra(paths, bounds=bounds, restarts=0, also=first.optima)
+            extra = Extra(paths, bounds=bounds, restarts=0, also=[first.parameters])
         return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:

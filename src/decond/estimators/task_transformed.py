@@ -1,5 +1,6 @@
 """Two tables that share only a mediator: z as a function of x, with error bars."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -338,7 +339,11 @@ class TaskTransformedGP(PosteriorRegressor):
     def _fit_single(
         self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
     ) -> None:
-        """Learn from single measurements at latent inputs, by Gibbs sampling."""
+        """Learn from single measurements at latent inputs, by Gibbs sampling.
+
+        The noise adds to f or, where all targets are positive, it may multiply f, if that predicts held-out targets
+        better.
+        """
         z = z.ravel()
         settings = SamplerSettings()
         numbers = x.dtype.kind == "f" and not label_columns(y)
@@ -349,39 +354,47 @@ class TaskTransformedGP(PosteriorRegressor):
             kernel = plain_kernel(x, 1.0).kernel
             found = descriptions(x, y, y_task, self.seed)
             support, tables = x, [one.probabilities(kernel, x) for one in found]
-        choice = self._chosen_kernel(self.kernel_x, x, z, True, name="kernel_x").under("prior.kernel.")
         weights = np.mean(tables, axis=0)
-        observation = LatentInput(
-            support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance
-        )
-        model = Model(FunctionPrior(choice.kernel), observation)
-        extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(z)})
-        variables = select(
-            model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
-        )
-        candidate = sample_latent_inputs(
-            "latent inputs",
-            model,
-            tables,
-            lambda table: _starts(model, table, z),
-            z,
-            variables,
-            self.seed,
-            settings,
-            stack_tables=self.drift > 0.0 or not numbers,
-            progress=progress,
-        )
-        result = FitResult(
-            model,
-            candidate.medians(),
-            float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan,
-            "sampled",
-            f"{len(candidate.values)} draws from chains for {len(tables)} tables of p(x | y).",
-            len(tables) * 2 * (settings.warmup + settings.sweeps),
-            0,
-            (),
-        )
-        self._conclude([Fit(candidate, result)], z)
+        seen = LatentInput(support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance)
+        rivals = {"latent inputs": seen}
+        positive = z + self.offset_
+        if variance is None and np.all(positive > 0.0):
+            logarithm = (self.offset_, np.exp(np.mean(np.log(positive))))
+            rivals["latent inputs, noise that multiplies"] = seen.replace(logarithm=logarithm)
+        fits = []
+        for name, observation in rivals.items():
+            targets = observation.transformed(z)
+            choice = self._chosen_kernel(self.kernel_x, x, targets, True, name="kernel_x").under("prior.kernel.")
+            noise = observation.noise if observation is seen else noise_start(targets)
+            model = Model(FunctionPrior(choice.kernel), observation.replace(noise=noise))
+            extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(targets)})
+            variables = select(
+                model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+            )
+            candidate = sample_latent_inputs(
+                name,
+                model,
+                tables,
+                functools.partial(_starts, model, z=targets),
+                z,
+                variables,
+                self.seed,
+                settings,
+                stack_tables=self.drift > 0.0 or not numbers,
+                progress=progress,
+            )
+            result = FitResult(
+                model,
+                candidate.medians(),
+                float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan,
+                "sampled",
+                f"{len(candidate.values)} draws from chains for {len(tables)} tables of p(x | y).",
+                len(tables) * 2 * (settings.warmup + settings.sweeps),
+                0,
+                (),
+            )
+            fits.append(Fit(candidate, result))
+        self._conclude([max(fits, key=lambda fit: fit.result.log_evidence)], z)
 
     def _given(
         self, prior: FunctionPrior, transformation: Transformation, noise: float, choice: KernelChoice, variance: Any

@@ -66,6 +66,11 @@ class Observation(Parametrized, abc.ABC):
     def partner(self) -> str:
         """What the targets are paired with, for messages."""
 
+    @property
+    def noise_unit(self) -> float:
+        """What `noise` is multiplied by to be in units of the targets."""
+        return 1.0
+
     def ordered(self, z: Any) -> Any:
         """Return targets in the order of the observed values; row by row, unless a subclass knows labels."""
         return z
