@@ -359,7 +359,7 @@ class TaskTransformedGP(PosteriorRegressor):
         rivals = {"latent inputs": seen}
         positive = z + self.offset_
         if variance is None and np.all(positive > 0.0):
-            logarithm = (self.offset_, np.exp(np.mean(np.log(positive))))
+            logarithm = (float(np.squeeze(self.offset_)), np.exp(np.mean(np.log(positive))))
             rivals["latent inputs, noise that multiplies"] = seen.replace(logarithm=logarithm)
         fits = []
         for name, observation in rivals.items():
