@@ -56,7 +56,8 @@ class TaskTransformedGP(PosteriorRegressor):
 
     With ``targets="mean"`` the model is the paper's: z = E[f(X) | y] + noise with f a Gaussian process. With
     ``targets="single"`` each z was measured at one x that belongs to its y and was not recorded: z = f(x̃) + noise
-    with x̃ from p(x | y). Then the whole distribution of the targets says something about f.
+    with x̃ from p(x | y). Then the whole distribution of the targets says something about f. If all targets are
+    positive the noise may also multiply f, whichever predicts held-out targets better.
 
     Parameters
     ----------
@@ -94,7 +95,8 @@ class TaskTransformedGP(PosteriorRegressor):
         Candidate models with their stacking weights.
     kernel_, noise_ : Kernel, float
         Kernel of the heaviest candidate; median of the noise, in units of the targets. With several target columns
-        both are in units of the scaled targets.
+        both are in units of the scaled targets. Where the noise multiplies, the kernel is of the logarithm of f, and
+        the noise is that of a target at their geometric mean.
     fit_result_ : FitResult
         How the search went.
 
