@@ -7,6 +7,9 @@
 
 `problem(kind, seed)` draws f, the distribution of x, the sizes of the tables, the noise and the units. Everything is
 drawn with x and f at unit scale, and is converted to the units of the data at the end.
+
+A mediator of numbers has at least as many columns as x. With fewer, functions that vary across E[x | y] have almost
+the same E[f(X) | y], so no method can tell them apart and a comparison of methods says nothing.
 """
 
 from collections.abc import Callable
@@ -32,6 +35,8 @@ class Ranges:
     """Pairs, and targets, with a mediator of numbers; groups list about as many rows at most."""
     columns_x: int = 3
     columns_y: int = 2
+    identifiable: bool = True
+    """Whether a mediator of numbers has at least as many columns as x; with fewer, no targets determine f."""
     groups: tuple[int, int] = (30, 120)
     """Uniform."""
     complete_rows: Range = (3, 30)
@@ -145,6 +150,7 @@ def small_noise(seed: int, groups: int = 48, noise: float = 0.02) -> Problem:
 
 def _mediated(kind: str, seed: int, rng: np.random.Generator, ranges: Ranges) -> Problem:
     columns, columns_y = (int(rng.integers(1, most + 1)) for most in (ranges.columns_x, ranges.columns_y))
+    columns_y = max(columns, columns_y) if ranges.identifiable else columns_y
     n, m = (_whole(rng, ranges.rows) for _ in range(2))
     within = _log_uniform(rng, ranges.within)
     shape = str(rng.choice(SHAPES))

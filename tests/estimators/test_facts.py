@@ -323,6 +323,20 @@ def test_single_measurements_tell_more_than_their_means(short_chains):
     assert single.fit_result_.status == "sampled"
 
 
+@pytest.mark.filterwarnings("ignore::decond.errors.ResolutionWarning")  # with noise as large as f
+def test_noise_of_positive_targets_may_multiply(short_chains, tmp_path):
+    rng = np.random.default_rng(3)
+    z = (2.0 + np.sin(Y_TASK + 0.5 * rng.standard_normal(60))) * np.exp(0.3 * rng.standard_normal(60))
+    gp = TaskTransformedGP(targets="single").fit(X, Y, Y_TASK, z)
+    assert gp.summary().index.tolist() == ["latent inputs, noise that multiplies"]
+    assert 0.2 < gp.noise_ / np.exp(np.log(z).mean()) < 0.5
+    mean, std = gp.predict(GRID, return_std=True)
+    truth = (2.0 + np.sin(GRID[:, 0])) * np.exp(0.045)
+    assert np.sqrt(np.mean(((mean - truth) / std) ** 2)) < 2.0
+    save(gp, tmp_path / "model")
+    np.testing.assert_allclose(load(tmp_path / "model").predict(GRID), mean)
+
+
 @pytest.mark.parametrize("targets", ["mean", "single"])
 def test_one_target_column_is_fitted_as_a_flat_array_is_and_answers_in_a_column(targets, short_chains):
     x, y, y_task, z = two_tables("single")

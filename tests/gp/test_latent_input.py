@@ -223,3 +223,51 @@ def test_what_makes_no_sense_is_refused(argument, change):
 def test_several_target_columns_are_refused():
     with refused("z"):
         condition(PRIOR, LatentInput(X, WEIGHTS, NOISE), np.ones((5, 2)))
+
+
+# ---- noise that multiplies -------------------------------------------------------------------------------------
+
+ORIGIN, UNIT, ROWS = 3.0, 2.0, [0, 2, 1, 3, 0]
+MULTIPLIED = LatentInput(X, WEIGHTS, NOISE, assignment=ROWS, logarithm=[ORIGIN, UNIT])
+OF_LOGARITHMS = LatentInput(X, WEIGHTS, NOISE, assignment=ROWS)
+LOGARITHMS = np.log((Z + ORIGIN) / UNIT)
+
+
+def test_noise_that_multiplies_adds_to_logarithms():
+    posterior, logs = condition(PRIOR, MULTIPLIED, Z), condition(PRIOR, OF_LOGARITHMS, LOGARITHMS)
+    draws = UNIT * np.exp(logs.sample(X_NEW, 100_000, 0) + 0.5 * NOISE**2) - ORIGIN
+    mean, variance = posterior.moments(X_NEW)
+    np.testing.assert_allclose(mean, draws.mean(axis=0), atol=0.02 * np.sqrt(variance.max()))
+    np.testing.assert_allclose(posterior.covariance(X_NEW), np.cov(draws.T), atol=0.1 * variance.max())
+    np.testing.assert_allclose(np.diag(posterior.covariance(X_NEW)), variance)
+    np.testing.assert_allclose(posterior.sample(X_NEW, 100_000, 0), draws)
+    np.testing.assert_array_equal(posterior.mean(X_NEW), mean)
+
+
+def test_the_evidence_of_noise_that_multiplies_is_a_density_of_the_targets():
+    expected = log_evidence(PRIOR, OF_LOGARITHMS, LOGARITHMS) - np.log(Z + ORIGIN).sum()
+    assert log_evidence(PRIOR, MULTIPLIED, Z) == pytest.approx(expected)
+
+
+def test_targets_are_predicted_from_the_others_with_noise_that_multiplies():
+    mean, variance = condition(PRIOR, OF_LOGARITHMS, LOGARITHMS).leave_one_out()
+    found, spread = condition(PRIOR, MULTIPLIED, Z).leave_one_out()
+    np.testing.assert_allclose(found, UNIT * np.exp(mean + 0.5 * variance) - ORIGIN)
+    np.testing.assert_allclose(spread, (found + ORIGIN) ** 2 * np.expm1(variance))
+
+
+def test_new_targets_have_log_normal_moments():
+    state, f, variance = (
+        GibbsState(WEIGHTS, Z, np.random.default_rng(0)),
+        np.array([0.1, 0.4, -0.2, 0.3]),
+        np.full(5, 0.2),
+    )
+    mean, second = state.predictive_moments(f, variance, MULTIPLIED.logarithm)
+    z = UNIT * np.exp(f[:, None] + np.sqrt(0.2) * np.random.default_rng(1).standard_normal((4, 200_000))) - ORIGIN
+    np.testing.assert_allclose(mean, WEIGHTS.T @ z.mean(axis=1), rtol=0.02)
+    np.testing.assert_allclose(second, WEIGHTS.T @ (z**2).mean(axis=1), rtol=0.02)
+
+
+def test_noise_that_multiplies_needs_an_assignment():
+    with refused("assignment"):
+        condition(PRIOR, MULTIPLIED.replace(assignment=None), Z)

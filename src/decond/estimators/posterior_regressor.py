@@ -384,7 +384,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
         paths = [path for path in noises if values.get(path)]
         bounds = {path: noise_range(z) for path in paths}
-        extra = Extra(paths, bounds) if first is None else Extra(paths, bounds, restarts=0, also=first.optima)
+        extra = Extra(paths, bounds) if first is None else Extra(paths, bounds, restarts=0, also=[first.parameters])
         return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:

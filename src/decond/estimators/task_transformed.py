@@ -1,5 +1,6 @@
 """Two tables that share only a mediator: z as a function of x, with error bars."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
@@ -55,7 +56,8 @@ class TaskTransformedGP(PosteriorRegressor):
 
     With ``targets="mean"`` the model is the paper's: z = E[f(X) | y] + noise with f a Gaussian process. With
     ``targets="single"`` each z was measured at one x that belongs to its y and was not recorded: z = f(x̃) + noise
-    with x̃ from p(x | y). Then the whole distribution of the targets says something about f.
+    with x̃ from p(x | y). Then the whole distribution of the targets says something about f. If all targets are
+    positive the noise may also multiply f, whichever predicts held-out targets better.
 
     Parameters
     ----------
@@ -93,7 +95,8 @@ class TaskTransformedGP(PosteriorRegressor):
         Candidate models with their stacking weights.
     kernel_, noise_ : Kernel, float
         Kernel of the heaviest candidate; median of the noise, in units of the targets. With several target columns
-        both are in units of the scaled targets.
+        both are in units of the scaled targets. Where the noise multiplies, the kernel is of the logarithm of f, and
+        the noise is that of a target at their geometric mean.
     fit_result_ : FitResult
         How the search went.
 
@@ -334,7 +337,11 @@ class TaskTransformedGP(PosteriorRegressor):
     def _fit_single(
         self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
     ) -> None:
-        """Learn from single measurements at latent inputs, by Gibbs sampling."""
+        """Learn from single measurements at latent inputs, by Gibbs sampling.
+
+        The noise adds to f or, where all targets are positive, it may multiply f, if that predicts held-out targets
+        better.
+        """
         z = z.ravel()
         settings = SamplerSettings()
         numbers = x.dtype.kind == "f" and not label_columns(y)
@@ -345,39 +352,47 @@ class TaskTransformedGP(PosteriorRegressor):
             kernel = plain_kernel(x, 1.0).kernel
             smoothers = _smoothers(x, y, y_task, self.seed)
             support, tables = x, [smoother.probabilities(kernel) for smoother in smoothers]
-        choice = self._chosen_kernel(self.kernel_x, x, z, name="kernel_x").under("prior.kernel.")
         weights = np.mean(tables, axis=0)
-        observation = LatentInput(
-            support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance
-        )
-        model = Model(FunctionPrior(choice.kernel), observation)
-        extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(z)})
-        variables = select(
-            model, _free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
-        )
-        candidate = sample_latent_inputs(
-            "latent inputs",
-            model,
-            tables,
-            lambda table: _starts(model, table, z),
-            z,
-            variables,
-            self.seed,
-            settings,
-            stack_tables=self.drift > 0.0 or not numbers,
-            progress=progress,
-        )
-        result = FitResult(
-            model,
-            candidate.medians(),
-            float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan,
-            "sampled",
-            f"{len(candidate.values)} draws from chains for {len(tables)} tables of p(x | y).",
-            len(tables) * 2 * (settings.warmup + settings.sweeps),
-            0,
-            (),
-        )
-        self._conclude([Fit(candidate, result)], z)
+        seen = LatentInput(support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance)
+        rivals = {"latent inputs": seen}
+        positive = z + self.offset_
+        if variance is None and np.all(positive > 0.0):
+            logarithm = (float(np.squeeze(self.offset_)), np.exp(np.mean(np.log(positive))))
+            rivals["latent inputs, noise that multiplies"] = seen.replace(logarithm=logarithm)
+        fits = []
+        for name, observation in rivals.items():
+            targets = observation.transformed(z)
+            choice = self._chosen_kernel(self.kernel_x, x, targets, name="kernel_x").under("prior.kernel.")
+            noise = observation.noise if observation is seen else noise_start(targets)
+            model = Model(FunctionPrior(choice.kernel), observation.replace(noise=noise))
+            extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(targets)})
+            variables = select(
+                model, _free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+            )
+            candidate = sample_latent_inputs(
+                name,
+                model,
+                tables,
+                functools.partial(_starts, model, z=targets),
+                z,
+                variables,
+                self.seed,
+                settings,
+                stack_tables=self.drift > 0.0 or not numbers,
+                progress=progress,
+            )
+            result = FitResult(
+                model,
+                candidate.medians(),
+                float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan,
+                "sampled",
+                f"{len(candidate.values)} draws from chains for {len(tables)} tables of p(x | y).",
+                len(tables) * 2 * (settings.warmup + settings.sweeps),
+                0,
+                (),
+            )
+            fits.append(Fit(candidate, result))
+        self._conclude([max(fits, key=lambda fit: fit.result.log_evidence)], z)
 
     def _given(
         self,

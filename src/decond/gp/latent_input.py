@@ -58,6 +58,9 @@ class LatentInput(Observation):
         Known variance of each target, in addition to σ².
     assignment : array_like of int of shape (m,), optional
         The row at which each target was measured, where it is known. None integrates over it.
+    logarithm : array_like of shape (2,), optional
+        Origin and unit of positive targets whose noise multiplies: log((z_j + origin) / unit) = g(x̃_j) + noise, with
+        the prior on g. The posterior is then of f(x) = E[z | x]. None is noise that adds.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class LatentInput(Observation):
     noise: Any = parameter(default=0.1, constraint=positive)
     target_variance: Any = None
     assignment: Any = None
+    logarithm: Any = None
 
     def __post_init__(self) -> None:
         """Check that columns are probabilities and that the assignment names rows."""
@@ -84,6 +88,8 @@ class LatentInput(Observation):
             )
         object.__setattr__(self, "weights", frozen(weights))
         object.__setattr__(self, "target_variance", as_target_variance(self))
+        if self.logarithm is not None:
+            object.__setattr__(self, "logarithm", frozen(np.asarray(self.logarithm, dtype=np.float64)))
         if self.assignment is not None:
             object.__setattr__(self, "assignment", frozen(self._checked_assignment()))
 
@@ -117,6 +123,22 @@ class LatentInput(Observation):
         """The noise variance of each target."""
         return np.broadcast_to(with_known_variance(self.noise**2, self.target_variance), (self.size,))
 
+    @property
+    def noise_unit(self) -> float:
+        """What the noise is multiplied by to be in units of the targets, for the typical target if it multiplies."""
+        return 1.0 if self.logarithm is None else float(self.logarithm[1])
+
+    def transformed(self, z: np.ndarray) -> np.ndarray:
+        """Return the targets to which the noise adds."""
+        if self.logarithm is None:
+            return z
+        origin, unit = self.logarithm
+        return np.asarray(np.log((z + origin) / unit))
+
+    def log_jacobian(self, z: np.ndarray) -> np.ndarray:
+        """Return what turns log densities of `transformed` targets into those of the targets, (m,)."""
+        return np.zeros(len(z)) if self.logarithm is None else -np.log(z + self.logarithm[0])
+
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return the model of the means, z ≈ Wᵀ f(x) + noise; conditioning uses the whole distribution instead."""
         return Linearization(self.weights, with_known_variance(self.noise**2, self.target_variance))
@@ -124,11 +146,16 @@ class LatentInput(Observation):
     def _posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> Any:
         """Return the posterior of f: a mixture over sampled assignments, or Gaussian if the assignment is given."""
         targets = self._flat(z)
+        if self.logarithm is not None and self.assignment is None:
+            raise ArgumentError(
+                "assignment", "logarithm needs an assignment here; sample it by sample_latent_inputs."
+            )
         if self.assignment is not None:
             columns = (self.assignment, np.arange(self.size))
             indicator = sparse.csr_array((np.ones(self.size), columns), shape=(len(points), self.size))
             linear = Linearization(indicator, self.variance)
-            return posterior_of(prior, points, linear, targets, "function")
+            found = posterior_of(prior, points, linear, targets, "function")
+            return found if self.logarithm is None else LogNormalPosterior(found, self.noise, *self.logarithm)
         settings = GibbsSettings()
         bound = _Bound(self, prior, points, targets, settings)
         state = GibbsState(self.weights, targets, np.random.default_rng(0))
@@ -149,19 +176,71 @@ class LatentInput(Observation):
 
     def _log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> float:
         """Return the variational lower bound of log p(z), or log p(z | assignment) if the assignment is given."""
-        return _Bound(self, prior, points, self._flat(z), GibbsSettings()).value
+        bound = _Bound(self, prior, points, self._flat(z), GibbsSettings())
+        return bound.value + float(self.log_jacobian(z.ravel()).sum())
 
     def _log_evidence_and_gradient(
         self, prior: Prior, points: np.ndarray, z: np.ndarray, with_points: bool
     ) -> tuple[float, Gradient]:
         """Return the same with its gradient, which by the envelope theorem holds the variational posterior fixed."""
         bound = _Bound(self, prior, points, self._flat(z), GibbsSettings())
-        return bound.value, bound.gradient(with_points)
+        return bound.value + float(self.log_jacobian(z.ravel()).sum()), bound.gradient(with_points)
 
     def _flat(self, z: np.ndarray) -> np.ndarray:
         if z[0].size > 1:
             raise ArgumentError("z", "targets at latent inputs are one column; fit each target column by itself.")
-        return z.ravel()
+        return self.transformed(z.ravel())
+
+
+class LogNormalPosterior:
+    """The posterior of f(x) = E[z | x] = unit · exp(g(x) + σ²/2) - origin from that of g, for noise that multiplies.
+
+    >>> from decond.kernels import RBF
+    >>> from decond.gp import FunctionPrior, condition
+    >>> seen = LatentInput([0.0], weights=[[1.0]], noise=0.01, assignment=[0], logarithm=[0.0, 1.0])
+    >>> condition(FunctionPrior(RBF()), seen, [3.0]).mean([[0.0]]).round(1)
+    array([3.])
+    """
+
+    def __init__(self, log: Posterior, noise: float, origin: float, unit: float) -> None:
+        self._log, self._noise, self._origin, self._unit = log, noise, origin, unit
+
+    @property
+    def prior(self) -> Any:
+        """The prior of g."""
+        return self._log.prior
+
+    @property
+    def log_evidence(self) -> float:
+        """Log density of the logarithms of the targets."""
+        return self._log.log_evidence
+
+    def mean(self, x: Any) -> np.ndarray:
+        """Return the mean of f at the rows of x, (q,)."""
+        return self.moments(x)[0]
+
+    def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance of f at the rows of x."""
+        mean, variance = self._log.moments(x)
+        return self._moments(mean + 0.5 * self._noise**2, variance)
+
+    def covariance(self, x: Any) -> np.ndarray:
+        """Return the covariance of f between the rows of x, (q, q)."""
+        mean = self.mean(x) + self._origin
+        return np.outer(mean, mean) * np.expm1(self._log.covariance(x))
+
+    def sample(self, x: Any, n: int, seed: Any = None) -> np.ndarray:
+        """Return n joint draws of f at the rows of x, (n, q)."""
+        draws = self._log.sample(x, n, seed) + 0.5 * self._noise**2
+        return np.asarray(self._unit * np.exp(draws) - self._origin)
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance of each target, predicted from the others, noise included."""
+        return self._moments(*self._log.leave_one_out())
+
+    def _moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        center = self._unit * np.exp(mean + 0.5 * variance)
+        return center - self._origin, center**2 * np.expm1(variance)
 
 
 class PooledTargets(NamedTuple):
@@ -240,12 +319,17 @@ class GibbsState:
         logs -= top
         return np.log(np.exp(logs, out=logs).sum(axis=0)) + top - 0.5 * np.log(2.0 * np.pi * variance)
 
-    def predictive_moments(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    def predictive_moments(self, f: np.ndarray, variance: np.ndarray, logarithm: Any = None) -> np.ndarray:
         """Return mean and second moment of a new target for each column, given f, (2, m)."""
-        values = f[self._rows]
+        values, added = f[self._rows], variance
+        if logarithm is not None:
+            origin, unit = logarithm
+            center = unit * np.exp(values + 0.5 * variance)
+            values, added = center - origin, center**2 * np.expm1(variance)
         total = self._weights.sum(axis=0)
         mean = np.einsum("ij,ij->j", self._weights, values) / total
-        return np.array([mean, np.einsum("ij,ij,ij->j", self._weights, values, values) / total + variance])
+        second = np.einsum("ij,ij->j", self._weights, values**2 + added) / total
+        return np.array([mean, second])
 
     def _joint(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         logs = f[self._rows]

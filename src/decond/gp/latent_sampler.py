@@ -167,10 +167,11 @@ class _Chain:
         self._objective = Objective(model, z, variables)
         self._prior, self._x = model.prior, model.prior.covariance.points(model.observation.x, "x")
         self._known: np.ndarray | None = model.observation.target_variance  # type: ignore[attr-defined]
-        self._z, self._rng, self._settings = z, rng, settings
+        self._seen, self._jacobian = model.observation, model.observation.log_jacobian(z)  # type: ignore[attr-defined]
+        self._z, self._rng, self._settings = self._seen.transformed(z), rng, settings  # type: ignore[attr-defined]
         self._vector = self._objective.vector_of(model.values())
         self._lower, self._upper = self._objective.bounds
-        self._state = GibbsState(table, z, rng)
+        self._state = GibbsState(table, self._z, rng)
         self._factored: bytes = b""
         self._state.draw_assignment(f, self._variance(self._vector))
 
@@ -187,13 +188,14 @@ class _Chain:
             after = sweep - settings.warmup
             if after >= 0:
                 likelihoods.append(self._state.log_likelihood(f, variance))
-                predictions.append(self._state.predictive_moments(f, variance))
+                logarithm = self._seen.logarithm  # type: ignore[attr-defined]
+                predictions.append(self._state.predictive_moments(f, variance, logarithm))
                 if after % every == every - 1:
                     parameters = self._objective.parameters_at(self._vector)
                     values.append({**parameters, "observation.assignment": self._state.assignment})
             if progress is not None:
                 progress(sweep + 1, np.nan)
-        return _Run(values, leave_one_out(np.array(likelihoods), predictions))
+        return _Run(values, leave_one_out(np.array(likelihoods) + self._jacobian, predictions))
 
     def _draw_f(self) -> np.ndarray:
         key = self._vector.tobytes()

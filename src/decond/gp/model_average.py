@@ -363,11 +363,12 @@ class ModelAverage(NamedTuple):
         return candidate.model.with_values(candidate.medians() if sampled else candidate.values[0])
 
     def median(self, path: str) -> float:
-        """Return the weighted median of a scalar hyperparameter over all parts, by path."""
+        """Return the weighted median of a scalar hyperparameter, by path; of the noise in units of the targets."""
         values, weights = [], []
         for own, candidate in zip(self.weights, self.candidates, strict=True):
+            unit = candidate.model.observation.noise_unit if path == "observation.noise" else 1.0
             fixed = candidate.model.values()[path]
-            values += [float(part.get(path, fixed)) for part in candidate.values]
+            values += [unit * float(part.get(path, fixed)) for part in candidate.values]
             weights += [own * weight for weight in candidate.weights]
         return float(_median(values, np.array(weights)))
 

@@ -64,6 +64,11 @@ class Observation(Parametrized, abc.ABC):
     def partner(self) -> str:
         """What the targets are paired with, for messages."""
 
+    @property
+    def noise_unit(self) -> float:
+        """What `noise` is multiplied by to be in units of the targets."""
+        return 1.0
+
     @abc.abstractmethod
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return (M, Σ) at the current parameters; gradients need it without the shortcut through finite features."""
