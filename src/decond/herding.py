@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.kernels.stationary import Stationary, check_columns
 
 __all__ = ["Herding"]
@@ -98,7 +98,7 @@ class Herding:
 
 def _scaled(kernel: Kernel, candidates: np.ndarray) -> np.ndarray | None:
     """Return candidates in lengthscales for kernels of the distance; to scale them takes longer than a kernel row."""
-    if not isinstance(kernel, Stationary) or type(kernel).gram is not Stationary.gram:
+    if not isinstance(kernel, Stationary) or type(kernel)._gram is not Stationary._gram:
         return None
     check_columns(kernel, "lengthscale", kernel.lengthscale, candidates.shape[1])
     return (candidates - candidates[:1]) / kernel.lengthscale

@@ -53,15 +53,14 @@ def main(
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a report of a problem should name, and the device that JAX computes on."""
+    """Return the versions that a report of a problem should name."""
     import platform
     from importlib import metadata
 
     import decond
-    from decond.autodiff import device
 
-    installed = {name: metadata.version(name.lower()) for name in ("NumPy", "SciPy", "JAX")}
-    return {"decond": decond.__version__, "Python": platform.python_version(), **installed, "JAX device": device()}
+    installed = {name: metadata.version(name.lower()) for name in ("NumPy", "SciPy")}
+    return {"decond": decond.__version__, "Python": platform.python_version(), **installed}
 
 
 def _print_any_letter() -> None:

@@ -8,8 +8,8 @@ the number of features, B = R⁻¹ Ψ and W = R⁻¹ ψ(y_query) with R Rᵀ = �
 
 import numpy as np
 
-from decond.features.base import FeatureKernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import FeatureKernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal, cholesky, multiply
 
 __all__ = ["Smoother"]

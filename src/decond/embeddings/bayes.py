@@ -15,8 +15,8 @@ from decond.embeddings.conditional import (
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean import MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.base import FeatureMap, as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import Factor, add_to_diagonal, cholesky, multiply, solve_general
 
 __all__ = ["KernelBayesRule"]

@@ -15,8 +15,8 @@ from decond.embeddings.conditional import (
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
-from decond.features.base import FeatureKernel, FeatureMap, as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import FeatureKernel, FeatureMap, as_kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, multiply
 
 __all__ = ["DeconditionalMeanOperator"]

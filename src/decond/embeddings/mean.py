@@ -7,9 +7,9 @@ import numpy as np
 
 from decond.checks import as_count, as_targets, as_weights, frozen
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.herding import Herding
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.notebook import card, curve, definitions
 from decond.parameters import same
 

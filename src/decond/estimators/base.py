@@ -14,7 +14,7 @@ from decond.errors import ArgumentError, ResolutionWarning
 from decond.estimators.defaults import NOISE_START, NOISES, KernelChoice, given_kernel, plain_kernel, smooth_kernel
 from decond.estimators.fit_check import FitCheck, compare_settings
 from decond.estimators.showing import Shown
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp import (
     Candidate,
     FitResult,

@@ -12,7 +12,7 @@ from decond.estimators.defaults import AMPLITUDE_SPREAD, NOISE_START, NOISES, VA
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
 from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.kernels import Scaled
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.streaming import FeatureModel, FeatureReading, Source, Sums, Survey, Tables, deviation, survey
 
 __all__ = ["FeatureLearner", "Seen", "Side", "joined"]

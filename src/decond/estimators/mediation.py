@@ -15,7 +15,7 @@ from decond.estimators.defaults import label_columns, numeric_columns, spread
 from decond.estimators.input_density import InputDensity
 from decond.gp.conditional import ConditionalChoice, ConditionalGrid
 from decond.kernels import Categorical, Matern32
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 
 __all__ = ["MOST_PAIRS", "Mediation", "Transformation", "density_transformation", "descriptions"]
 

@@ -8,9 +8,9 @@ from decond.checks import as_number, as_targets
 from decond.estimators.base import IndirectRegressor
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.linked import linked_mediators
-from decond.features.base import FeatureMap, as_kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 
 __all__ = ["TaskTransformedRidge"]
 

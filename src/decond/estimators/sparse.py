@@ -12,7 +12,7 @@ from decond.checks import as_count, as_number, as_rows, check_choice
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.base import MEANS, AnsweringRegressor, noise_range, noise_start
 from decond.estimators.defaults import NOISE_START, KernelChoice, in_data_units, smooth_kernel
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp import FitResult
 from decond.gp.fit import constant_log_evidence, warn_if_no_better
 from decond.streaming import (

@@ -15,12 +15,12 @@ from scipy.linalg import eigh
 from decond.checks import as_targets, check_choice, check_same_length
 from decond.embeddings import ConditionalMeanOperator
 from decond.embeddings.conditional import feature_coordinates
-from decond.features.base import FeatureMap, as_kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.gp.fit import FitResult, maximize_evidence
 from decond.gp.observations import Direct
 from decond.gp.priors import FunctionPrior
 from decond.gp.variables import Model, select
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import multiply
 from decond.parameters import leaves, with_leaves
 

@@ -1,14 +1,13 @@
 """The linear-Gaussian model z̃ = Mᵀ f(x) + noise(Σ): its posterior, its log evidence, and the gradient of that.
 
 Every matrix adjoint is written by hand. The adjoints of the Gram matrices and of the noise come from the algebra
-below in a handful of matrix products; `decond.autodiff` carries them to the parameters of the kernels.
+below in a handful of matrix products; `Kernel.symmetric_pullback` carries them to the parameters of the kernels.
 """
 
 from typing import Any
 
 import numpy as np
 
-from decond.autodiff import symmetric_gram_pullback
 from decond.errors import ArgumentError
 from decond.gp.linearization import Gradient, Linearization
 from decond.gp.posterior import FunctionPosterior, InducingPosterior, Posterior, WeightPosterior
@@ -55,7 +54,7 @@ def evidence_and_gradient(
         mean = prior_mean(prior, columns.shape[1])
         route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
         value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, points)
-        pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar, points=points)
+        pulled = prior.covariance.symmetric_pullback(x, gram_bar, points=points)
     scope = "prior.kernel." if hasattr(prior, "kernel") else "prior."
     gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
     gradient["prior.mean"] = _shaped_like(prior.mean, mean_bar)  # type: ignore[attr-defined]

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decond.autodiff import gram_pullback, symmetric_gram_pullback
 from decond.checks import as_labels, as_rows, as_weights, check_choice, check_same_length, frozen
 from decond.conditional.smoother import Smoother
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp import linear_gaussian
 from decond.gp.linearization import (
     FixedLinearization,
@@ -26,7 +25,7 @@ from decond.gp.linearization import (
 )
 from decond.gp.posterior import Posterior
 from decond.gp.priors import Prior
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal
 from decond.parameters import Parametrized, nonnegative, parameter, positive
 
@@ -418,11 +417,11 @@ class TaskTransformed(Observation):
         self, noise_bar: Any, cross_bar: np.ndarray, gram_bar: np.ndarray, points: bool
     ) -> Gradient:
         """Sum the contributions of L, L̃, L̃̃ to the parameters of kernel_y (and to y), and those of the noises."""
-        within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar, points=points)
-        across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar, points=points)
+        within = self.kernel_y.symmetric_pullback(self.y, gram_bar, points=points)
+        across = self.kernel_y.pullback(self.y, self.y_task, cross_bar, points=points)
         parts = [within.parameters, across.parameters]
         if self.mediator == "full":
-            parts.append(symmetric_gram_pullback(self.kernel_y, self.y_task, noise_bar, points=False).parameters)
+            parts.append(self.kernel_y.symmetric_pullback(self.y_task, noise_bar, points=False).parameters)
         gradient = {f"kernel_y.{path}": sum(part[path] for part in parts) for path in parts[0]}
         if points:
             gradient["y"] = within.a + within.b + across.a

@@ -4,6 +4,7 @@ from decond.linalg.adjoints import (
     LogDensityAdjoint,
     gaussian_log_density,
     gaussian_log_density_pullback,
+    half_solve_pullback,
     solve_pullback,
 )
 from decond.linalg.factors import (
@@ -14,7 +15,7 @@ from decond.linalg.factors import (
     cholesky,
     cholesky_if,
     square_root,
-    whiten,
+    with_jitter,
 )
 from decond.linalg.general import solve_general
 from decond.linalg.low_rank import LowRankPlusNoise, pivoted_cholesky
@@ -39,6 +40,7 @@ __all__ = [
     "cholesky_if",
     "gaussian_log_density",
     "gaussian_log_density_pullback",
+    "half_solve_pullback",
     "mirrored",
     "multiply",
     "pivoted_cholesky",
@@ -48,5 +50,5 @@ __all__ = [
     "symmetric_product",
     "times_symmetric",
     "transposed_times",
-    "whiten",
+    "with_jitter",
 ]

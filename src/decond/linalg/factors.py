@@ -1,11 +1,8 @@
 """The only Cholesky and the only jitter: a factorization is a value that you hold and pass on."""
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from decond.backend import namespace
 from decond.linalg.products import add_to_diagonal
 from decond.memory import new_copy, new_matrix
 from decond.messages import warn
@@ -18,14 +15,14 @@ __all__ = [
     "cholesky",
     "cholesky_if",
     "square_root",
-    "whiten",
+    "with_jitter",
 ]
 
 JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)
 """What is added to the diagonal, in turn and relative to its mean, when a factorization fails."""
 
-TRACED_JITTER = 1e-10
-"""What is always added to a matrix that JAX may trace, because its values cannot be looked at."""
+ALWAYS_ADDED = 1e-10
+"""What is added, relative to the mean diagonal, where a factor has to change smoothly with the matrix."""
 
 CORNER = 64
 """Size up to which a triangular solve is left to BLAS; larger ones are split, and become mostly products."""
@@ -265,14 +262,12 @@ def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
     return upper if info == 0 and np.isfinite(np.diagonal(upper)).all() else None
 
 
-def whiten(matrix: Any, right: Any, name: str) -> Any:
-    """Return R⁻¹ right with R Rᵀ = matrix + `TRACED_JITTER` of its mean diagonal, in numbers as when traced.
+def with_jitter(matrix: np.ndarray) -> np.ndarray:
+    """Return a matrix with `ALWAYS_ADDED` of its mean diagonal on its diagonal; the adjoint of this map is itself.
 
-    >>> whiten(np.array([[4.0]]), np.array([[1.0]]), "K").round(6)
-    array([[0.5]])
+    >>> with_jitter(np.array([[4.0]])) - 4.0 < 1e-9
+    array([[ True]])
     """
-    xp = namespace(matrix, right)
-    shifted = matrix + TRACED_JITTER * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
-    if xp is np:
-        return cholesky(shifted, name).half_solve(right)
-    return xp.linalg.solve(xp.linalg.cholesky(shifted), right)
+    shifted = matrix.copy()
+    add_to_diagonal(shifted, ALWAYS_ADDED * np.trace(matrix) / len(matrix))
+    return shifted

@@ -6,14 +6,14 @@ from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["made_on", "versions"]
 
-PACKAGES = ("decond", "numpy", "scipy", "jax")
+PACKAGES = ("decond", "numpy", "scipy")
 
 
 def versions() -> dict[str, str]:
     """Return the versions of what computed a result, by name.
 
     >>> list(versions())
-    ['decond', 'numpy', 'scipy', 'jax', 'Python', 'platform']
+    ['decond', 'numpy', 'scipy', 'Python', 'platform']
     """
     found = {name: _version(name) for name in PACKAGES}
     return {**found, "Python": platform.python_version(), "platform": platform.platform(aliased=True, terse=True)}

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.autodiff import gram_above, rows_pullback
-from decond.kernels.base import Kernel
 from decond.kernels.composite import Scaled
+from decond.kernels.kernel import Kernel, Pull
 from decond.linalg import multiply
 from decond.streaming.head import MILD, Adjoints, Head, Whitening
 from decond.streaming.parallel import Workspace, between_passes
@@ -45,7 +44,7 @@ class Gradient(NamedTuple):
 
 def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, source: Source) -> Statistics:
     """Return the statistics of all rows: the first pass."""
-    sums = source.total(_FirstPass(_Grams.of(kernel, inducing, source), whitening))
+    sums = source.total(_FirstPass(_Grams(kernel, inducing), whitening))
     with between_passes(len(inducing)):
         return whitening.whitened(sums) if whitening.mild else sums
 
@@ -68,12 +67,15 @@ def log_evidence_and_gradient(
         head = Head(statistics, whitening.prior, ridges.noise)
         adjoints = head.adjoints()
         coefficients = _Coefficients(whitening, head, adjoints)
-    slopes = source.total(_SecondPass(_Grams.of(kernel, inducing, source), coefficients))
+    slopes = source.total(_SecondPass(_Grams(kernel, inducing), coefficients))
     with calm():
         turned = multiply(head.prior, adjoints.bridged)
         white_bar = adjoints.bridged - turned - turned.T
         ridge_bar = -2.0 * float((turned * whitening.spread).sum())
-        within, moved = _Grams(kernel, inducing).pullback(inducing, whitening.unwhitened(white_bar))
+        grams = _Grams(kernel, inducing)
+        within, moved = grams.pulled(
+            grams.inner.gram_with_pullback(inducing, inducing)[1], whitening.unwhitened(white_bar)
+        )
         parameters = {path: bar + within[path] for path, bar in slopes.parameters.items()}
         if isinstance(kernel, Scaled):
             parameters["variance"] = (head.prior * (2.0 * adjoints.bridged + white_bar)).sum() / kernel.variance
@@ -119,9 +121,9 @@ class _SecondPass:
 
     def __call__(self, piece: Piece) -> _Slopes:
         n = len(self.grams.inducing)
-        stack = self.grams.stack(piece)
+        stack, pull = self.grams.stack_with_pullback(piece)
         bar = self.coefficients.apply(stack, _SCRATCH.workspace)
-        parameters, points = self.grams.pullback(piece.rows, bar[:n])
+        parameters, points = self.grams.pulled(pull, bar[:n])
         return _Slopes(parameters, points, float((bar[n:] ** 2).sum()))
 
 
@@ -131,36 +133,34 @@ class _Grams:
 
     kernel: Kernel
     inducing: np.ndarray
-    height: int | None = None
-    """Rows of a piece, where there are so many that it pays to compile for their number and that of the points."""
-
-    @classmethod
-    def of(cls, kernel: Kernel, inducing: np.ndarray, source: Source) -> "_Grams":
-        height = source.chunking.height
-        return cls(kernel, inducing, height if len(source) >= height else None)
 
     @property
-    def tile(self) -> tuple[int, int]:
-        """What to compile for: a close fit where rows are many, one for all sizes where they are few."""
-        n = len(self.inducing)
-        if self.height is not None:
-            return min(512, -(-n // 64) * 64), self.height
-        return (256 if n <= 256 else 512), 256
+    def inner(self) -> Kernel:
+        """The kernel without its amplitude, whose slope is known without rows."""
+        return self.kernel.kernel if isinstance(self.kernel, Scaled) else self.kernel
+
+    @property
+    def amplitude(self) -> float:
+        """The variance in front of the kernel."""
+        return float(self.kernel.variance) if isinstance(self.kernel, Scaled) else 1.0
 
     def stack(self, piece: Piece) -> np.ndarray:
-        """Return the stack [k(u, rows); zᵀ; 1ᵀ]; of many rows, with zeros up to the height of a piece."""
-        rows, below = piece.rows, np.concatenate([piece.targets.T, np.ones((1, len(piece.rows)))])
-        if self.height is not None:
-            return gram_above(self.kernel, self.inducing, rows, below, self.height)
-        return np.concatenate([self.kernel.gram(self.inducing, rows), below])
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ]."""
+        return self._stacked(self.kernel.gram(self.inducing, piece.rows), piece)
 
-    def pullback(self, rows: np.ndarray, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-        """Carry an adjoint on to parameters and points, but not to an amplitude: its slope is known without rows."""
-        if not isinstance(self.kernel, Scaled):
-            return rows_pullback(self.kernel, self.inducing, rows, bar, self.tile)
-        slopes, points = rows_pullback(self.kernel.kernel, self.inducing, rows, bar, self.tile)
-        parameters = {f"kernel.{path}": self.kernel.variance * slope for path, slope in slopes.items()}
-        return parameters, self.kernel.variance * points
+    def stack_with_pullback(self, piece: Piece) -> tuple[np.ndarray, Pull]:
+        """Return the same, and the way back through the kernel without its amplitude."""
+        gram, pull = self.inner.gram_with_pullback(self.inducing, piece.rows)
+        return self._stacked(self.amplitude * gram, piece), pull
+
+    def _stacked(self, gram: np.ndarray, piece: Piece) -> np.ndarray:
+        return np.concatenate([gram, piece.targets.T, np.ones((1, len(piece.rows)))])
+
+    def pulled(self, pull: Pull, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+        """Carry an adjoint on to parameters and points, but not to an amplitude."""
+        found = pull(self.amplitude * bar, True)
+        scope = "kernel." if isinstance(self.kernel, Scaled) else ""
+        return {scope + path: slope for path, slope in found.parameters.items()}, found.a
 
 
 class _Scratch(threading.local):

@@ -7,7 +7,7 @@ import numpy as np
 
 from decond.checks import check_choice
 from decond.features import Nystrom
-from decond.features.base import FeatureMap
+from decond.features.feature_maps import FeatureMap
 from decond.gp import FunctionPrior, Posterior, WeightPrior
 from decond.linalg import JitterWarning, multiply
 from decond.messages import warn

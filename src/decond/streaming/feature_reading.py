@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from decond.errors import ArgumentError
-from decond.features.base import FeatureMap
+from decond.features.feature_maps import FeatureMap
 from decond.parameters import same
 from decond.streaming.feature_model import FeatureModel
 from decond.streaming.feature_sums import PairSums, Sums, TaskSums

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from decond.autodiff import features_pullback, rows_pullback
 from decond.errors import ArgumentError
 from decond.features import Nystrom
-from decond.features.base import FeatureMap
-from decond.linalg import multiply, whiten
-from decond.streaming.sources import HEIGHT, Piece, Source
+from decond.features.feature_maps import FeatureMap
+from decond.linalg import cholesky, multiply, with_jitter
+from decond.streaming.sources import Piece, Source
 from decond.streaming.statistics import Statistics
 
 __all__ = [
@@ -33,9 +32,6 @@ __all__ = [
     "Transform",
     "transform_of",
 ]
-
-TILE = 256
-"""Rows that a pullback is compiled for where they are few."""
 
 WHITENING = "whitening"
 """The name of Σφ_barᵀφ among the pullbacks to landmarks; no parameter is called so."""
@@ -167,7 +163,7 @@ class Transform:
 
     def pullback(self, rows: np.ndarray, features: np.ndarray, adjoint: np.ndarray) -> dict[str, Any]:
         """Return what can be summed over blocks of the gradient of ``sum(adjoint * features)``."""
-        return features_pullback(self.features, rows, adjoint, _height(rows))
+        return self.features.pullback(rows, adjoint)[0]
 
     def gradient(self, total: dict[str, Any]) -> dict[str, Any]:
         """Return the gradient by path, from the sum of all pullbacks."""
@@ -186,7 +182,8 @@ class LandmarkTransform(Transform):
     def __init__(self, features: Nystrom) -> None:
         super().__init__(features)
         gram = features.base.gram(features.landmarks, features.landmarks)
-        self._inverse = whiten(gram, np.eye(len(gram)), "the Gram matrix of the Nyström landmarks")
+        factor = cholesky(with_jitter(gram), "the Gram matrix of the Nyström landmarks")
+        self._inverse = factor.half_solve(np.eye(len(gram)))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return the features (b, p)."""
@@ -195,7 +192,7 @@ class LandmarkTransform(Transform):
     def pullback(self, rows: np.ndarray, features: np.ndarray, adjoint: np.ndarray) -> dict[str, Any]:
         """Return the gradient through k(x, u), and Σφ_barᵀφ."""
         gram_bar = np.matmul(self._inverse.T, adjoint.T)
-        return {**self._pulled(rows, gram_bar, _height(rows)), WHITENING: np.matmul(adjoint.T, features)}
+        return {**self._pulled(rows, gram_bar), WHITENING: np.matmul(adjoint.T, features)}
 
     def gradient(self, total: dict[str, Any]) -> dict[str, Any]:
         """Add the gradient through k(u, u)."""
@@ -203,14 +200,12 @@ class LandmarkTransform(Transform):
         lower = np.tril(found.pop(WHITENING))
         lower[np.diag_indices(len(lower))] *= 0.5
         bar = -multiply(multiply(self._inverse.T, lower), self._inverse)
-        within = self._pulled(self.features.landmarks, 0.5 * (bar + bar.T), TILE)
+        within = self._pulled(self.features.landmarks, 0.5 * (bar + bar.T))
         return {path: value + within[path] for path, value in found.items()}
 
-    def _pulled(self, rows: np.ndarray, gram_bar: np.ndarray, height: int) -> dict[str, Any]:
-        landmarks = self.features.landmarks
-        width = min(512, -(-len(landmarks) // 64) * 64)
-        found, _ = rows_pullback(self.features.base, landmarks, rows, gram_bar, (width, height))
-        return {f"base.{path}": bar for path, bar in found.items()}
+    def _pulled(self, rows: np.ndarray, gram_bar: np.ndarray) -> dict[str, Any]:
+        found = self.features.base.pullback(self.features.landmarks, rows, gram_bar, points=False)
+        return {f"base.{path}": bar for path, bar in found.parameters.items()}
 
 
 def transform_of(features: FeatureMap) -> Transform:
@@ -299,8 +294,3 @@ def _stack(features: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {path: one.get(path, 0.0) + other.get(path, 0.0) for path in {**one, **other}}
-
-
-def _height(rows: np.ndarray) -> int:
-    """Return how many rows a pullback is compiled for: one height for all sizes where rows are few."""
-    return HEIGHT if len(rows) >= HEIGHT else TILE

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal, cholesky, cholesky_if, multiply
 from decond.streaming.parallel import Workspace
 from decond.streaming.statistics import Statistics

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from decond.checks import check_choice, frozen
-from decond.features.base import as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import as_kernel
+from decond.kernels.kernel import Kernel
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
 from decond.streaming.evidence import Ridges, collect, log_evidence_and_gradient
 from decond.streaming.head import Head, Whitening

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from decond.errors import ArgumentError
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.kernels import Kernel
 from decond.lfi.methods.base import Method
 
@@ -26,7 +26,7 @@ class InUnits(Kernel):
     kernel: Kernel
     back: Callable[[Any], Any]
 
-    def gram(self, a: Any, b: Any) -> Any:
+    def _gram(self, a: Any, b: Any) -> Any:
         """Return the Gram matrix of the rows in the user's units."""
         return self.kernel.gram(self.back(a), self.back(b))
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from decond.autodiff import in_float64
+from decond.lfi.neural.float64 import in_float64
 from decond.lfi.neural.inputs import network_inputs
 from decond.lfi.neural.mixture import GaussianMixture
 from decond.lfi.neural.training import Trained, train

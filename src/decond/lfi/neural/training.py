@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decond.autodiff import in_float64
+from decond.lfi.neural.float64 import in_float64
 from decond.progress import progress_bar
 
 __all__ = ["Loss", "Trained", "train"]
