@@ -11,6 +11,7 @@ from decond.estimators.base import PosteriorRegressor, fitted_quietly
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.sampled_groups import unlisted_rows
 from decond.gp import Aggregated, Transformed
+from decond.threads import threads_by_rows
 
 __all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
 
@@ -66,6 +67,7 @@ class AggregateGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(
         self,
         x: Any,

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.estimators.base import PosteriorRegressor
 from decond.gp import Direct
+from decond.threads import threads_by_rows
 
 __all__ = ["DirectGP"]
 
@@ -46,6 +47,7 @@ class DirectGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(self, X: Any, y: Any, progress: Any = None) -> Self:
         """Learn from rows X and targets y: (n,), or (n, t)."""
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)

@@ -7,6 +7,7 @@ instrument is the mediator, the first stage learns the treatment given the instr
 from typing import Any, Self
 
 from decond.estimators.task_transformed import TaskTransformedGP
+from decond.threads import threads_by_rows
 
 __all__ = ["InstrumentalVariablesGP"]
 
@@ -55,6 +56,7 @@ class InstrumentalVariablesGP(TaskTransformedGP):
             seed=seed,
         )
 
+    @threads_by_rows
     def fit(  # type: ignore[override]
         self,
         treatment: Any,

@@ -46,6 +46,7 @@ from decond.gp import (
     select,
 )
 from decond.parameters import leaves
+from decond.threads import threads_by_rows
 
 __all__ = ["TaskTransformedGP"]
 
@@ -133,6 +134,7 @@ class TaskTransformedGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(
         self,
         x: Any,

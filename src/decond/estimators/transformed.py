@@ -9,6 +9,7 @@ from decond.errors import ArgumentError
 from decond.estimators.base import PosteriorRegressor
 from decond.estimators.defaults import smooth_kernel
 from decond.gp import Transformed
+from decond.threads import threads_by_rows
 
 __all__ = ["TransformedGP"]
 
@@ -50,6 +51,7 @@ class TransformedGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(self, x: Any, transformation: Any, z: Any, noise_covariance: Any = None, progress: Any = None) -> Self:
         """Learn from rows x, a matrix M (n, m), targets z (m,) and Σ: a number, a vector or a matrix of variances."""
         rows = self._remember_columns(x, "x")

@@ -103,9 +103,12 @@ class FeatureKernel(Kernel):
     features: FeatureMap
     variance: Any = parameter(default=1.0, constraint=positive)
 
-    def gram(self, a: NDArray[Any], b: NDArray[Any]) -> Array:
+    def gram(self, a: NDArray[Any], b: NDArray[Any], out: Array | None = None) -> Array:
         """Return scaled inner products of features: one product, since blocks would repeat the features of b."""
-        return self._gram(a, b)
+        if out is None:
+            return self._gram(a, b)
+        out[...] = self._gram(a, b)
+        return out
 
     def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> Array:
         return self.variance * (self.features.transform(a) @ self.features.transform(b).T)

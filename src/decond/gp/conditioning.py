@@ -11,6 +11,7 @@ from decond.gp.linearization import Gradient
 from decond.gp.observations import Observation
 from decond.gp.posterior import Posterior
 from decond.gp.priors import Prior
+from decond.threads import threads_for
 
 __all__ = ["condition", "log_evidence", "log_evidence_and_gradient"]
 
@@ -30,7 +31,8 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
     """
     check_choice(form, "form", FORMS)
     points, targets = _checked(prior, observation, z)
-    return observation.posterior(prior, points, targets, form)
+    with threads_for(max(len(points), len(targets))):
+        return observation.posterior(prior, points, targets, form)
 
 
 def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> float:
@@ -43,7 +45,8 @@ def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "au
     """
     check_choice(form, "form", FORMS)
     points, targets = _checked(prior, observation, z)
-    return observation.log_evidence(prior, points, targets, form)
+    with threads_for(max(len(points), len(targets))):
+        return observation.log_evidence(prior, points, targets, form)
 
 
 def log_evidence_and_gradient(
@@ -61,7 +64,8 @@ def log_evidence_and_gradient(
     ['observation.noise', 'prior.kernel.lengthscale', 'prior.mean']
     """
     rows, targets = _checked(prior, observation, z)
-    return observation.log_evidence_and_gradient(prior, rows, targets, points)
+    with threads_for(max(len(rows), len(targets))):
+        return observation.log_evidence_and_gradient(prior, rows, targets, points)
 
 
 def _checked(prior: Prior, observation: Observation, z: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from decond.errors import ArgumentError
 from decond.gp.variables import Learnable, Variable
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
-from decond.memory import reused_memory
 from decond.messages import warn
 from decond.notebook import card, number, table
 
@@ -156,15 +155,14 @@ def maximize_evidence(
     runs = []
     for attempt, begin in enumerate([start, *others, *restarts]):
         objective.begin()
-        with reused_memory():
-            found = minimize(
-                objective,
-                np.clip(begin, lower, upper),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=list(zip(lower, upper, strict=True)),
-                options={"maxiter": max_iterations},
-            )
+        found = minimize(
+            objective,
+            np.clip(begin, lower, upper),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(lower, upper, strict=True)),
+            options={"maxiter": max_iterations},
+        )
         runs.append((objective.best_value, attempt, objective.best_vector, tuple(objective.history), found))
     value, _, vector, history, found = max(runs, key=lambda run: (run[0], -run[1]))
     if vector is None:

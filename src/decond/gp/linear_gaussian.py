@@ -24,7 +24,6 @@ from decond.linalg import (
     symmetric_product,
     times_symmetric,
 )
-from decond.memory import new_copy, reused_memory
 
 __all__ = ["FORMS", "evidence_and_gradient", "posterior"]
 
@@ -48,13 +47,12 @@ def evidence_and_gradient(
     prior: Prior, x: np.ndarray, linear: Linearization, targets: np.ndarray, points: bool
 ) -> tuple[float, Gradient]:
     """Return log p(z̃) and its gradient by parameter path, with `points` also that of the points."""
-    with reused_memory():
-        columns = targets[:, None] if targets.ndim == 1 else targets
-        gram = prior.covariance.gram(x, x)
-        mean = prior_mean(prior, columns.shape[1])
-        route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
-        value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, points)
-        pulled = prior.covariance.symmetric_pullback(x, gram_bar, points=points)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    gram = prior.covariance.gram(x, x)
+    mean = prior_mean(prior, columns.shape[1])
+    route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
+    value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, points)
+    pulled = prior.covariance.symmetric_pullback(x, gram_bar, points=points)
     scope = "prior.kernel." if hasattr(prior, "kernel") else "prior."
     gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
     gradient["prior.mean"] = _shaped_like(prior.mean, mean_bar)  # type: ignore[attr-defined]
@@ -67,7 +65,7 @@ def evidence_and_gradient(
 
 def evidence_factor(gram: np.ndarray, linear: Linearization) -> tuple[Factor, np.ndarray]:
     """Factor S = noise + Mᵀ(KM - shared), m x m; also return KM - shared."""
-    evidence, inner = (new_copy(gram), gram) if linear.identity else _transformed(gram, linear)
+    evidence, inner = (gram.copy(order="K"), gram) if linear.identity else _transformed(gram, linear)
     if linear.sampling is not None:
         averaged = averaged_variances(gram, linear, inner)
         add_to_diagonal(evidence, linear.sampling.variances(np.diagonal(gram), averaged))

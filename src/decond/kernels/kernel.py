@@ -14,8 +14,8 @@ from decond.threads import one_blas_thread
 
 __all__ = ["Kernel", "Pull", "Pullback", "Spectrum"]
 
-BLOCK_ENTRIES = 2**16
-"""Entries of a Gram matrix that are computed at a time, so that intermediate results stay in cache (half a MB)."""
+BLOCK_ENTRIES = 2**17
+"""Entries of a Gram matrix that are computed at a time, so that intermediate results stay in cache (1 MB)."""
 
 
 class Pullback(NamedTuple):
@@ -85,7 +85,7 @@ class Kernel(Parametrized, abc.ABC):
         """Return the diagonal of the Gram matrix of `a` with itself, without forming it."""
         return self.diagonal(self.points(a, "a"))
 
-    def gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    def gram(self, a: NDArray[Any], b: NDArray[Any], out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of checked rows, a block of rows at a time.
 
         Parameters
@@ -94,20 +94,24 @@ class Kernel(Parametrized, abc.ABC):
             Points, as `points` returns them.
         b : ndarray of shape (m, d)
             Other points.
+        out : ndarray of shape (n, m), optional
+            Where to write the result.
 
         Returns
         -------
         ndarray of shape (n, m)
         """
         height = _height(b)
-        if len(a) <= height:
+        if len(a) <= height and out is None:
             return self._gram(a, b)
-        gram = np.empty((len(a), len(b)))
+        gram = np.empty((len(a), len(b))) if out is None else out
         for start in range(0, len(a), height):
             gram[start : start + height] = self._gram(a[start : start + height], b)
         return gram
 
-    def gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+    def gram_with_pullback(
+        self, a: NDArray[Any], b: NDArray[Any], out: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], Pull]:
         """Return the Gram matrix and the map from its adjoint to gradients.
 
         The adjoint of a matrix K is the derivative of a scalar objective with respect to each of its entries; the
@@ -120,6 +124,8 @@ class Kernel(Parametrized, abc.ABC):
             Points, as `points` returns them.
         b : ndarray of shape (m, d)
             Other points.
+        out : ndarray of shape (n, m), optional
+            Where to write the Gram matrix.
 
         Returns
         -------
@@ -128,10 +134,10 @@ class Kernel(Parametrized, abc.ABC):
             From (adjoint, points) to a `Pullback`.
         """
         height = _height(b)
-        if len(a) <= height:
+        if len(a) <= height and out is None:
             return self._gram_with_pullback(a, b)
         blocks = [slice(start, min(start + height, len(a))) for start in range(0, len(a), height)]
-        gram, pulls = np.empty((len(a), len(b))), []
+        gram, pulls = np.empty((len(a), len(b))) if out is None else out, []
         for rows in blocks:
             gram[rows], pull = self._gram_with_pullback(a[rows], b)
             pulls.append(pull)

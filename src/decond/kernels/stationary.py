@@ -122,7 +122,7 @@ class RBF(Stationary):
         return _exp_of_multiple(squared, -0.5)
 
     def _differentiated(self, squared: Array) -> Profile:
-        values = np.exp(-0.5 * squared)
+        values = _exp_of_multiple(squared.copy(), -0.5)
         return Profile(values, -0.5 * values)
 
     def _radii(self, chi: Array, rng: np.random.Generator) -> Array:
@@ -174,20 +174,13 @@ class Matern32(_Matern):
 
     def profile(self, squared: Array) -> Array:
         """Return (1 + √3 r) exp(-√3 r)."""
-        r = np.sqrt(3.0 * squared)
-        decay = np.exp(-r)
-        r += 1.0
-        r *= decay
-        return r
+        return _matern32(squared, squared)[0]
 
     def _differentiated(self, squared: Array) -> Profile:
         """Return also -3/2 exp(-√3 r)."""
-        r = np.sqrt(3.0 * squared)
-        decay = np.exp(-r)
-        r += 1.0
-        r *= decay
+        values, decay = _matern32(squared, np.empty_like(squared))
         decay *= -1.5
-        return Profile(r, decay)
+        return Profile(values, decay)
 
 
 class Matern52(_Matern):
@@ -427,6 +420,16 @@ def _lengthscale_slope(slopes: Array, lengthscale: Any) -> Any:
     if np.ndim(lengthscale) == 0:
         return float(slopes.sum()) / lengthscale
     return (slopes if len(lengthscale) == len(slopes) else slopes.sum(keepdims=True)) / lengthscale
+
+
+def _matern32(squared: Array, out: Array) -> tuple[Array, Array]:
+    """Return (1 + √3 r) exp(-√3 r), in the memory of `out`, and exp(-√3 r)."""
+    r = np.sqrt(np.multiply(squared, 3.0, out=out), out=out)
+    decay = np.negative(r)
+    np.exp(decay, out=decay)
+    r += 1.0
+    r *= decay
+    return r, decay
 
 
 def _exp_of_multiple(values: Array, factor: float) -> Array:

@@ -8,7 +8,6 @@ from scipy.linalg import blas
 
 from decond.linalg.factors import Factor
 from decond.linalg.products import multiply
-from decond.memory import new_matrix
 
 __all__ = [
     "LogDensityAdjoint",
@@ -32,8 +31,7 @@ def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -
     (array([[0.5]]), array([[-1.5]]))
     """
     right_bar = factor.half_solve_transposed(half_bar, overwrite=True)
-    matrix_bar = new_matrix(factor.size, factor.size).T
-    matrix_bar.fill(0.0)  # nothing is written above the diagonal
+    matrix_bar = np.zeros((factor.size, factor.size)).T  # nothing is written above the diagonal
     return right_bar, blas.dsyr2k(-0.5, right_bar.T, solution.T, c=matrix_bar, trans=1, lower=0, overwrite_c=1).T
 
 

@@ -4,7 +4,6 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from decond.linalg.products import add_to_diagonal
-from decond.memory import new_copy, new_matrix
 from decond.messages import warn
 
 __all__ = [
@@ -107,7 +106,7 @@ class Factor:
 
     def inverse_root(self) -> "InverseRoot":
         """Return R⁻¹."""
-        upper, _ = lapack.dtrtri(new_copy(self._upper), lower=0, overwrite_c=1)
+        upper, _ = lapack.dtrtri(self._upper.copy(order="K"), lower=0, overwrite_c=1)
         return InverseRoot(upper)
 
     def inverse_diagonal(self) -> np.ndarray:
@@ -124,7 +123,7 @@ class Factor:
             return blas.dtrsv(self._upper, b.ravel(), lower=0, trans=int(not transposed)).reshape(b.shape)
         if not b.flags.c_contiguous:
             return blas.dtrsm(1.0, self._upper, b, side=0, lower=0, trans_a=int(not transposed))
-        solution = b if overwrite else new_copy(b)
+        solution = b if overwrite else b.copy(order="K")
         _solve_from_right(solution.T, self._upper, transposed)
         return solution
 
@@ -147,7 +146,7 @@ class InverseRoot:
 
     def inverse(self) -> np.ndarray:
         """Return the lower triangle of S⁻¹; the part above it is junk."""
-        inverse, _ = lapack.dlauum(new_copy(self._upper), lower=0, overwrite_c=1)
+        inverse, _ = lapack.dlauum(self._upper.copy(order="K"), lower=0, overwrite_c=1)
         return inverse.T
 
     def squares(self) -> float:
@@ -157,11 +156,8 @@ class InverseRoot:
 
     def sandwich(self, rows: np.ndarray) -> np.ndarray:
         """Return the lower triangle of M S⁻¹ Mᵀ for rows M (n, m), with zeros above."""
-        white = blas.dtrmm(
-            1.0, self._upper, new_copy(np.ascontiguousarray(rows)).T, lower=0, trans_a=1, overwrite_b=1
-        )
-        product = new_matrix(len(rows), len(rows))
-        product.fill(0.0)
+        white = blas.dtrmm(1.0, self._upper, np.array(rows, order="C").T, lower=0, trans_a=1, overwrite_b=1)
+        product = np.zeros((len(rows), len(rows)))
         return blas.dsyrk(1.0, white, trans=1, c=product.T, lower=0, overwrite_c=1).T
 
 
@@ -258,7 +254,7 @@ def square_root(matrix: np.ndarray) -> np.ndarray:
 
 def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
     """Return Rᵀ, or None if the matrix is not positive definite; LAPACK lets NaN pass, so that is looked for."""
-    upper, info = lapack.dpotrf(new_copy(matrix.T), lower=0, clean=0, overwrite_a=1)
+    upper, info = lapack.dpotrf(matrix.T.copy(order="K"), lower=0, clean=0, overwrite_a=1)
     return upper if info == 0 and np.isfinite(np.diagonal(upper)).all() else None
 
 

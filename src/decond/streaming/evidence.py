@@ -17,9 +17,10 @@ from decond.kernels.composite import Scaled
 from decond.kernels.kernel import Kernel, Pull
 from decond.linalg import multiply
 from decond.streaming.head import MILD, Adjoints, Head, Whitening
-from decond.streaming.parallel import Workspace, between_passes
+from decond.streaming.parallel import Workspace
 from decond.streaming.sources import Piece, Source
 from decond.streaming.statistics import Statistics
+from decond.threads import threads_for
 
 __all__ = ["Gradient", "Ridges", "collect", "log_evidence_and_gradient"]
 
@@ -45,7 +46,7 @@ class Gradient(NamedTuple):
 def collect(kernel: Kernel, inducing: np.ndarray, whitening: Whitening, source: Source) -> Statistics:
     """Return the statistics of all rows: the first pass."""
     sums = source.total(_FirstPass(_Grams(kernel, inducing), whitening))
-    with between_passes(len(inducing)):
+    with threads_for(len(inducing)):
         return whitening.whitened(sums) if whitening.mild else sums
 
 
@@ -59,7 +60,7 @@ def log_evidence_and_gradient(
     rows add to the slope of an amplitude is Σ L̃∘L̃_bar = 2 Σ K̃∘K̃_bar, since both make up WᵀK̃W. The misfit is summed
     in the second pass, from residuals: as a difference of sums it would lose its digits.
     """
-    calm = functools.partial(between_passes, len(inducing))
+    calm = functools.partial(threads_for, len(inducing))
     with calm():
         whitening = Whitening(kernel, inducing, ridges.mediator, mild)
     statistics = collect(kernel, inducing, whitening, source)
@@ -92,7 +93,7 @@ class _FirstPass:
     whitening: Whitening
 
     def __call__(self, piece: Piece) -> Statistics:
-        stack = self.grams.stack(piece)
+        stack = self.grams.stack(piece, _SCRATCH.workspace)
         if not self.whitening.mild:
             stack = self.whitening.whiten(stack, _SCRATCH.workspace)
         variance = float(np.sum(self.grams.kernel.diagonal(piece.rows)))
@@ -121,7 +122,7 @@ class _SecondPass:
 
     def __call__(self, piece: Piece) -> _Slopes:
         n = len(self.grams.inducing)
-        stack, pull = self.grams.stack_with_pullback(piece)
+        stack, pull = self.grams.stack_with_pullback(piece, _SCRATCH.workspace)
         bar = self.coefficients.apply(stack, _SCRATCH.workspace)
         parameters, points = self.grams.pulled(pull, bar[:n])
         return _Slopes(parameters, points, float((bar[n:] ** 2).sum()))
@@ -144,17 +145,25 @@ class _Grams:
         """The variance in front of the kernel."""
         return float(self.kernel.variance) if isinstance(self.kernel, Scaled) else 1.0
 
-    def stack(self, piece: Piece) -> np.ndarray:
-        """Return the stack [k(u, rows); zᵀ; 1ᵀ]."""
-        return self._stacked(self.kernel.gram(self.inducing, piece.rows), piece)
+    def stack(self, piece: Piece, workspace: Workspace) -> np.ndarray:
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ] in memory of the workspace."""
+        stack = self._stack(piece, workspace)
+        self.kernel.gram(self.inducing, piece.rows, out=stack[: len(self.inducing)])
+        return stack
 
-    def stack_with_pullback(self, piece: Piece) -> tuple[np.ndarray, Pull]:
+    def stack_with_pullback(self, piece: Piece, workspace: Workspace) -> tuple[np.ndarray, Pull]:
         """Return the same, and the way back through the kernel without its amplitude."""
-        gram, pull = self.inner.gram_with_pullback(self.inducing, piece.rows)
-        return self._stacked(self.amplitude * gram, piece), pull
+        stack = self._stack(piece, workspace)
+        gram, pull = self.inner.gram_with_pullback(self.inducing, piece.rows, out=stack[: len(self.inducing)])
+        gram *= self.amplitude
+        return stack, pull
 
-    def _stacked(self, gram: np.ndarray, piece: Piece) -> np.ndarray:
-        return np.concatenate([gram, piece.targets.T, np.ones((1, len(piece.rows)))])
+    def _stack(self, piece: Piece, workspace: Workspace) -> np.ndarray:
+        n, t = len(self.inducing), piece.targets.shape[1]
+        stack = workspace.array("stack", (n + t + 1, len(piece.rows)))
+        stack[n:-1] = piece.targets.T
+        stack[-1] = 1.0
+        return stack
 
     def pulled(self, pull: Pull, bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
         """Carry an adjoint on to parameters and points, but not to an amplitude."""

@@ -19,10 +19,7 @@ import numpy as np
 
 from decond.threads import one_blas_thread
 
-__all__ = ["Workspace", "ahead", "between_passes", "closing", "in_order"]
-
-LARGE = 1024
-"""Side from which a matrix is worth the threads of BLAS between two passes."""
+__all__ = ["Workspace", "ahead", "closing", "in_order"]
 
 Items = TypeVar("Items", bound=Iterable[Any])
 
@@ -68,17 +65,6 @@ def closing(items: Items) -> Iterator[Items]:
     finally:
         if isinstance(items, Generator):
             items.close()
-
-
-def between_passes(size: int) -> contextlib.AbstractContextManager[Any]:
-    """Return a context for algebra of this size between two passes over rows: only what is large gets more threads.
-
-    Those of BLAS go on spinning for a while when they have nothing left to do, on cores that the next pass needs.
-
-    >>> with between_passes(3):
-    ...     product = np.eye(3) @ np.eye(3)
-    """
-    return contextlib.nullcontext() if size >= LARGE else one_blas_thread()
 
 
 def ahead(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
