@@ -8,7 +8,7 @@ import pytest
 from expected import refused
 
 from decond import MeanEmbedding, kernels
-from decond.herding import Herding
+from decond.embeddings.herding import Herding
 
 RNG = np.random.default_rng(0)
 POINTS, WEIGHTS = RNG.standard_normal((30, 2)), RNG.uniform(-0.3, 1.0, 30)

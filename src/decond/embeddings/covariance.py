@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_targets, as_weights, check_same_length, frozen
-from decond.embeddings.mean import MeanEmbedding
+from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.errors import ArgumentError
 from decond.features.feature_maps import as_kernel
 from decond.kernels.kernel import Kernel

@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 
 from decond.checks import as_targets, check_choice, check_same_length
 from decond.embeddings import ConditionalMeanOperator
-from decond.embeddings.conditional import feature_coordinates
+from decond.embeddings.conditional_mean import feature_coordinates
 from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.gp.fit import FitResult, maximize_evidence
 from decond.gp.observations import Direct

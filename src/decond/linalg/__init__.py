@@ -14,10 +14,10 @@ from decond.linalg.factors import (
     NotPositiveDefiniteError,
     cholesky,
     cholesky_if,
+    solve_general,
     square_root,
     with_jitter,
 )
-from decond.linalg.general import solve_general
 from decond.linalg.low_rank import LowRankPlusNoise, pivoted_cholesky
 from decond.linalg.products import (
     add_to_diagonal,

@@ -1,7 +1,9 @@
 """The only Cholesky and the only jitter: a factorization is a value that you hold and pass on."""
 
+import warnings
+
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import LinAlgWarning, blas, lapack, solve
 
 from decond.linalg.products import add_to_diagonal
 from decond.messages import warn
@@ -13,6 +15,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "cholesky",
     "cholesky_if",
+    "solve_general",
     "square_root",
     "with_jitter",
 ]
@@ -267,3 +270,23 @@ def with_jitter(matrix: np.ndarray) -> np.ndarray:
     shifted = matrix.copy()
     add_to_diagonal(shifted, ALWAYS_ADDED * np.trace(matrix) / len(matrix))
     return shifted
+
+
+def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
+    """Return matrix⁻¹ right for a square matrix that need not be symmetric.
+
+    >>> solve_general(np.array([[0.0, 2.0], [1.0, 0.0]]), np.array([4.0, 3.0]), "KD")
+    array([3., 2.])
+    """
+    label = f"{name} ({len(matrix)} x {len(matrix)})"
+    remedy = "Increase the regularization, or remove repeated points."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LinAlgWarning)
+        try:
+            solution = solve(matrix, right, assume_a="general", check_finite=False)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(f"{label} is singular. {remedy}") from None
+    if caught:
+        text = f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}"
+        warn(JitterWarning(text, matrix=name, jitter=0.0))
+    return solution

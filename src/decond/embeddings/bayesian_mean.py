@@ -15,9 +15,9 @@ from decond.checks import (
     column_names,
     frozen,
 )
-from decond.embeddings.conditional import fitted, query_rows
+from decond.embeddings.conditional_mean import fitted, query_rows
 from decond.embeddings.embedding_prior import EmbeddingPrior
-from decond.embeddings.mean import MeanEmbedding
+from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.embeddings.pseudolikelihood import (
     GaussianPseudolikelihood,
     Objective,
