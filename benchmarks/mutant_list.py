@@ -203,7 +203,7 @@ EMBEDDINGS = [
         ("root = np.sqrt(self.ratio_)", "root = self.ratio_"),
     ),
     *_of(
-        "smoother.py",
+        "conditional/smoother.py",
         CONDITIONAL,
         ("add_to_diagonal(matrix, ridge)", "add_to_diagonal(matrix, ridge**2)"),
         ("ridge / kernel.variance", "ridge", TASKS),

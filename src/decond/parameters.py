@@ -27,12 +27,8 @@ from decond.notebook import Html, card, number, table
 
 __all__ = [
     "Constraint",
-    "Gradient",
     "Parametrized",
-    "added",
-    "below",
     "constraints",
-    "difference_slopes",
     "leaves",
     "nonnegative",
     "parameter",

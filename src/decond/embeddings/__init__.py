@@ -5,6 +5,7 @@ from decond.embeddings.bayesian_mean import BayesianMeanEmbedding
 from decond.embeddings.conditional_mean import ConditionalMeanOperator
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.deconditional_mean import DeconditionalMeanOperator
+from decond.embeddings.herding import Herding
 from decond.embeddings.mean_embedding import MeanEmbedding
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "CovarianceOperator",
     "CrossCovarianceOperator",
     "DeconditionalMeanOperator",
+    "Herding",
     "KernelBayesRule",
     "MeanEmbedding",
 ]
