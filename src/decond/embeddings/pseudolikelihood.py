@@ -61,9 +61,7 @@ class PredictivePseudolikelihood:
         self.x = x - x[:1]
         width = PseudolikelihoodSettings.background * self.x.std(axis=0)
         score = (self.x - self.x.mean(axis=0)) / width
-        log_density = -0.5 * (score**2 + np.log(2.0 * np.pi)) - np.log(
-            PseudolikelihoodSettings.background * self.x.std(axis=0)
-        )
+        log_density = -0.5 * (score**2 + np.log(2.0 * np.pi)) - np.log(width)
         self.background = log_density.sum(axis=1)
 
     def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
