@@ -20,7 +20,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ThreadSettings:
-    """When BLAS may use more than one thread."""
+    """When BLAS may use more than one thread.
+
+    >>> ThreadSettings().smallest_side
+    1024
+    """
 
     smallest_side: int = 1024
     """Side of a matrix from which BLAS runs on as many threads as the user allows. Measured on two cores beside other
