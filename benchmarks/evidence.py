@@ -22,7 +22,6 @@ from decond.gp import (
     maximize_evidence,
     select,
 )
-from decond.memory import reused_memory
 from decond.plotting.display import new_figure
 
 SIZES = (500, 1000, 2000, 4000)
@@ -110,8 +109,7 @@ def compare(kind: str, n: int, field: Field) -> tuple[dict[str, Any], dict[str, 
             check(name, peer, ours, PATHS[kind])
         clocks: dict[str, Callable[[], float]] = {name: peer.clock for name, peer in peers.items()}
         ours_and_limit = {"decond": evaluate, "limit": matrix_products(operations)}
-        with reused_memory():
-            times = best_times(ours_and_limit, clocks, repeats=9, budget=12.0, warm_up=False)
+        times = best_times(ours_and_limit, clocks, repeats=9, budget=12.0, warm_up=False)
         times["limit"] = limit_seconds(times["limit"], operations)
         fits = fit_times(lambda: maximize_evidence(model, z, variables, n_restarts=0), peers, times)
     return {**times, **absent}, {**fits, **absent}

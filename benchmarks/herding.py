@@ -8,7 +8,7 @@ from benchmarks.peer import Costs, Field
 from benchmarks.report import plot_times, with_ratios
 from benchmarks.timing import best_times
 from decond import MeanEmbedding, kernels
-from decond.herding import Herding
+from decond.embeddings.herding import Herding
 from decond.plotting.display import new_figure
 
 CANDIDATES, SAMPLES = (10**3, 10**4, 10**5), (10**2, 10**3, 10**4)

@@ -3,7 +3,7 @@
 A subclass of `Parametrized` declares its fields like a dataclass. Fields made with `parameter` are the numbers
 that learning may change; each states its constraint. Other modules nest as fields; arrays are data; what is
 left (integers, tuples, names) is configuration. `leaves` names the parameters by path, `with_leaves` puts new
-values in, and `flatten` splits a module into arrays and a hashable `Structure` for compiled functions.
+values in.
 
 >>> class Line(Parametrized):
 ...     slope: float = parameter(default=2.0)
@@ -15,12 +15,12 @@ Line(slope=3.0, scale=1.0)
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, dataclass_transform
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decond.backend import is_traced
 from decond.checks import frozen
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.notebook import Html, card, number, table
@@ -28,9 +28,7 @@ from decond.notebook import Html, card, number, table
 __all__ = [
     "Constraint",
     "Parametrized",
-    "Structure",
     "constraints",
-    "flatten",
     "leaves",
     "nonnegative",
     "parameter",
@@ -38,7 +36,6 @@ __all__ = [
     "real",
     "same",
     "short",
-    "unflatten",
     "with_leaves",
 ]
 
@@ -101,10 +98,7 @@ class Parametrized:
     def __post_init__(self) -> None:
         """Check every parameter against its constraint."""
         for field in _parameter_fields(self):
-            value = getattr(self, field.name)
-            if not is_traced(value):
-                checked = _checked(self, field, value)
-                object.__setattr__(self, field.name, checked)
+            object.__setattr__(self, field.name, _checked(self, field, getattr(self, field.name)))
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
@@ -171,85 +165,10 @@ def _with_trusted(module: Parametrized, changes: dict[str, Any]) -> Any:
     fields = {field.name: field for field in _fields(module)}
     for name, field in fields.items():
         value = changes.get(name, getattr(module, name))
-        if name in changes and "constraint" in field.metadata and not is_traced(value):
+        if name in changes and "constraint" in field.metadata:
             value = _checked(module, field, value)
         object.__setattr__(copy, name, value)
     return copy
-
-
-class Structure(NamedTuple):
-    """What is left of a module when its arrays are taken out; hashable, so that it can key compiled code.
-
-    >>> from decond.kernels import RBF
-    >>> flatten(RBF(1.0))[2] == flatten(RBF(2.0))[2]  # the same code serves all lengthscales
-    True
-    """
-
-    cls: type
-    entries: tuple[tuple[str, Any], ...]
-
-
-class _Array(NamedTuple):
-    """Stands for an array (or a parameter, if `path` is given) in a Structure."""
-
-    path: str | None
-
-
-def flatten(module: Parametrized, prefix: str = "") -> tuple[dict[str, Any], list[Any], Structure]:
-    """Split a module into its parameters by path, its data arrays, and its structure.
-
-    >>> from decond.features import Nystrom
-    >>> from decond.kernels import RBF
-    >>> parameters, constants, structure = flatten(Nystrom(RBF(0.5), [[0.0], [1.0]]))
-    >>> parameters, [array.shape for array in constants], structure.cls.__name__
-    ({'base.lengthscale': 0.5}, [(2, 1)], 'Nystrom')
-    """
-    parameters: dict[str, Any] = {}
-    constants: list[Any] = []
-
-    def strip(value: Any, path: str, is_parameter: bool) -> Any:
-        if isinstance(value, Parametrized):
-            entries = []
-            for field in _fields(value):
-                child = getattr(value, field.name)
-                entries.append((field.name, strip(child, f"{path}{field.name}.", "constraint" in field.metadata)))
-            return Structure(type(value), tuple(entries))
-        if isinstance(value, tuple) and any(isinstance(item, Parametrized) for item in value):
-            return tuple(strip(item, f"{path}{i}.", False) for i, item in enumerate(value))
-        if is_parameter and value is not None:
-            parameters[path[:-1]] = value
-            return _Array(path[:-1])
-        if isinstance(value, np.ndarray):
-            constants.append(value)
-            return _Array(None)
-        return value
-
-    structure = strip(module, prefix, False)
-    return parameters, constants, structure
-
-
-def unflatten(structure: Structure, parameters: Mapping[str, Any], constants: list[Any]) -> Any:
-    """Rebuild a module from what `flatten` returned, without checking values (they may be traced).
-
-    >>> from decond.kernels import RBF
-    >>> _, constants, structure = flatten(RBF(0.5))
-    >>> unflatten(structure, {"lengthscale": 2.0}, constants)
-    RBF(lengthscale=2.0)
-    """
-    return _rebuild(structure, parameters, iter(constants))
-
-
-def _rebuild(entry: Any, parameters: Mapping[str, Any], constants: Iterator[Any]) -> Any:
-    if isinstance(entry, Structure):
-        module: Any = object.__new__(entry.cls)
-        for name, child in entry.entries:
-            object.__setattr__(module, name, _rebuild(child, parameters, constants))
-        return module
-    if isinstance(entry, _Array):
-        return next(constants) if entry.path is None else parameters[entry.path]
-    if isinstance(entry, tuple):
-        return tuple(_rebuild(item, parameters, constants) for item in entry)
-    return entry
 
 
 def same(one: Parametrized, other: Parametrized) -> bool:
@@ -259,13 +178,86 @@ def same(one: Parametrized, other: Parametrized) -> bool:
     >>> same(RBF(0.5), RBF(0.5)), same(RBF(0.5), RBF(0.6))
     (True, False)
     """
-    parameters, constants, structure = flatten(one)
-    others, other_constants, other_structure = flatten(other)
-    return (
-        structure == other_structure
-        and all(np.array_equal(value, others[path]) for path, value in parameters.items())
-        and all(np.array_equal(a, b) for a, b in zip(constants, other_constants, strict=True))
+    return type(one) is type(other) and all(
+        _same_values(getattr(one, field.name), getattr(other, field.name)) for field in _fields(one)
     )
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    if isinstance(one, Parametrized) and isinstance(other, Parametrized):
+        return same(one, other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same_values, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)
+
+
+Gradient = dict[str, Any]
+"""Slopes of an objective by the path of a parameter: a number, or an array of its shape."""
+
+
+def added(*parts: Mapping[str, Any]) -> Gradient:
+    """Return the sum of gradients, path by path.
+
+    >>> added({"scale": 1.0}, {"scale": 2.0, "slope": 3.0})
+    {'scale': 3.0, 'slope': 3.0}
+    """
+    total: Gradient = {}
+    for part in parts:
+        for path, value in part.items():
+            total[path] = total[path] + value if path in total else value
+    return total
+
+
+def below(name: str, gradient: Mapping[str, Any]) -> Gradient:
+    """Return the gradient of a module within another one, where it is the field `name`.
+
+    >>> below("kernel", {"lengthscale": 2.0})
+    {'kernel.lengthscale': 2.0}
+    """
+    return {f"{name}.{path}": value for path, value in gradient.items()}
+
+
+def difference_slopes(
+    module: Parametrized, function: Callable[[Any], NDArray[np.float64]], adjoint: NDArray[np.float64]
+) -> Gradient:
+    """Return the gradient of ``sum(adjoint * function(module))`` by central differences, one for each number.
+
+    Parameters
+    ----------
+    module : Parametrized
+        Where the parameters are.
+    function : callable
+        From a module to an array.
+    adjoint : ndarray
+        The derivative of the objective with respect to each entry of that array.
+
+    Returns
+    -------
+    dict
+        Slopes by path.
+
+    Examples
+    --------
+    >>> from decond.kernels import RBF
+    >>> slopes = difference_slopes(RBF(1.0), lambda kernel: kernel([[0.0]], [[1.0]]), np.ones((1, 1)))
+    >>> round(slopes["lengthscale"], 4)
+    0.6065
+    """
+    slopes: Gradient = {}
+    for path, value, limit in _walk(module, ""):
+        numbers = np.array(value, dtype=np.float64)
+        found = np.empty(numbers.shape)
+        for index in np.ndindex(numbers.shape):
+            step = np.cbrt(np.finfo(float).eps) * (abs(numbers[index]) or 1.0)
+            upper, lower = numbers.copy(), numbers.copy()
+            upper[index] += step
+            lower[index] = max(numbers[index] - step, limit.lower)
+            ends = [function(with_leaves(module, {path: moved})) for moved in (upper, lower)]
+            found[index] = (adjoint * (ends[0] - ends[1])).sum() / (upper[index] - lower[index])
+        slopes[path] = found if found.shape else float(found)
+    return slopes
 
 
 def _fields(module: Parametrized) -> tuple[dataclasses.Field, ...]:

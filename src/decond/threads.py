@@ -1,18 +1,89 @@
-"""BLAS on one thread: around work that has threads of its own, and for matrices too small to be worth several."""
+"""BLAS on one thread: around work that has threads of its own, and for matrices too small to be worth several.
+
+Threads of BLAS wait for each other at the end of each product. Where another process needs a core, they wait for it.
+"""
 
 import contextlib
 import functools
 import os
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["one_blas_thread"]
+__all__ = ["ThreadSettings", "one_blas_thread", "threads_by_rows", "threads_for"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ThreadSettings:
+    """When BLAS may use more than one thread.
+
+    >>> ThreadSettings().smallest_side
+    1024
+    """
+
+    smallest_side: int = 1024
+    """Side of a matrix from which BLAS runs on as many threads as the user allows. Measured on two cores beside other
+    processes: two threads take 1.0 times as long as one for the evidence at n = m = 100, 1.9 at 200, 2.6 at 1000."""
+
 
 _CHANGING = threading.Lock()
 """Held while BLAS is looked at and changed: what is seen is then never half of a change."""
+
+
+def threads_for(
+    side: int, smallest_side: int = ThreadSettings.smallest_side
+) -> contextlib.AbstractContextManager[Any]:
+    """Return a context for algebra with matrices of this side: small ones run on one thread of BLAS.
+
+    Contexts nest: the outermost one thread holds until its end. To enter and to leave takes 10 microseconds.
+
+    Parameters
+    ----------
+    side : int
+        The largest side of a matrix.
+    smallest_side : int
+        The side from which matrices are large.
+
+    Returns
+    -------
+    context manager
+
+    Examples
+    --------
+    >>> with threads_for(side=3):
+    ...     sorted({library["num_threads"] for library in _blas().info()})
+    [1]
+    """
+    return contextlib.nullcontext() if side >= smallest_side else one_blas_thread()
+
+
+def threads_by_rows(fit: Function) -> Function:
+    """Run a method within `threads_for` the longest of its arguments.
+
+    >>> @threads_by_rows
+    ... def threads(self, x):
+    ...     return sorted({library["num_threads"] for library in _blas().info()})
+    >>> threads(None, [1.0, 2.0])
+    [1]
+    """
+
+    @functools.wraps(fit)
+    def limited(self: Any, *arguments: Any, **options: Any) -> Any:
+        with threads_for(max(map(_rows, (*arguments, *options.values())), default=0)):
+            return fit(self, *arguments, **options)
+
+    return limited  # type: ignore[return-value]
+
+
+def _rows(value: Any) -> int:
+    if hasattr(value, "shape"):
+        return int(value.shape[0]) if value.shape else 0
+    return len(value) if hasattr(value, "__len__") else 0
 
 
 @contextlib.contextmanager

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from expected import refused
 
 from decond import ConditionalMeanOperator, features, kernels
+from decond.parameters import leaves, parameter, positive, with_leaves
 
 STATIONARY = {
     "rbf": kernels.RBF([0.5, 1.0, 2.0]),
@@ -46,6 +48,53 @@ def test_operators_take_a_feature_map_for_a_kernel(feature_map, points):
     expected = np.linalg.solve(gram + len(points) * 0.1 * np.eye(len(points)), gram[:, :2])
     np.testing.assert_allclose(by_features.weights(points[:2]), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(by_features.expectation(x, points[:2]), x @ expected, rtol=1e-9, atol=1e-11)
+
+
+class OwnFeatures(features.FeatureMap):
+    """Features without a derivative."""
+
+    width: float = parameter(default=1.5, constraint=positive)
+
+    def transform(self, a):
+        return np.hstack([np.tanh(a / self.width), self.width * a**2])
+
+
+def test_gradient_equals_central_differences(feature_map, points):
+    check_pullback(feature_map, points)
+
+
+def test_features_of_the_user_need_no_derivative(points):
+    check_pullback(OwnFeatures(), points)
+
+
+def check_pullback(feature_map, points, step=1e-6):
+    adjoint = np.random.default_rng(1).standard_normal(feature_map(points).shape)
+    slopes, rows_bar = feature_map.pullback(points, adjoint)
+
+    def difference(above, below):
+        return (adjoint * (above - below)).sum() / (2.0 * step)
+
+    assert set(slopes) == set(leaves(feature_map))
+    for path, value in leaves(feature_map).items():
+        for index in np.ndindex(np.shape(value)):
+            shift = np.zeros(np.shape(value))
+            shift[index] = step
+            ends = [with_leaves(feature_map, {path: value + moved}).transform(points) for moved in (shift, -shift)]
+            assert np.asarray(slopes[path])[index] == pytest.approx(difference(*ends), rel=1e-6, abs=1e-8)
+    for index in np.ndindex(points.shape):
+        shift = np.zeros(points.shape)
+        shift[index] = step
+        ends = [feature_map.transform(points + moved) for moved in (shift, -shift)]
+        assert rows_bar[index] == pytest.approx(difference(*ends), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "kernel", [kernels.RationalQuadratic(), kernels.Periodic(), 2.0 * kernels.RBF() + kernels.RBF()]
+)
+def test_frequencies_that_are_drawn_at_a_parameter_have_no_gradient(kernel, points):
+    phi = features.RandomFourier(kernel, 5)
+    with refused("kernel"):
+        phi.pullback(points, np.ones((len(points), 10)))
 
 
 @pytest.mark.parametrize("orthogonal", [False, True])

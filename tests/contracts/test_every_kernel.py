@@ -1,13 +1,14 @@
 """What every kernel must satisfy, whatever it is."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import pytest
 from expected import refused
 
-from decond.autodiff import gram_pullback, symmetric_gram_pullback
-from decond.parameters import flatten, leaves, unflatten, with_leaves
+from decond import kernels
+from decond.gp import Direct, FunctionPrior, Model
+from decond.kernels import Kernel
+from decond.parameters import leaves, parameter, positive, with_leaves
 
 
 def central_difference(function, value, step=1e-6):
@@ -23,6 +24,16 @@ def central_difference(function, value, step=1e-6):
     return gradient
 
 
+class Wrapped:
+    """An array of another library, such as JAX or PyTorch."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values.astype(dtype or float)
+
+
 def test_gram_is_symmetric_and_positive_semidefinite(kernel, points):
     gram = kernel(points)
     np.testing.assert_array_equal(gram, kernel(points, points))
@@ -36,9 +47,7 @@ def test_diagonal_is_that_of_the_gram_matrix(kernel, points):
 
 def test_result_is_float64_numpy_whatever_goes_in(kernel, points):
     expected = kernel(points, points[:4])
-    with jax.enable_x64(True):
-        wide = jnp.asarray(points)
-    for given in (points.tolist(), pd.DataFrame(points, columns=list("abc")), wide):
+    for given in (points.tolist(), pd.DataFrame(points, columns=list("abc")), Wrapped(points)):
         result = kernel(given, points[:4])
         assert type(result) is np.ndarray
         assert result.dtype == np.float64
@@ -49,14 +58,14 @@ def test_blocked_product_equals_the_whole(kernel, points, monkeypatch):
     v = np.random.default_rng(0).standard_normal((len(points), 2))
     expected = kernel(points[:7], points) @ v
     seen = []
-    original = type(kernel).gram
+    original = type(kernel)._gram
 
     def counted(self, a, b):
         if self is kernel:
             seen.append(len(a) * len(b))
         return original(self, a, b)
 
-    monkeypatch.setattr(type(kernel), "gram", counted)
+    monkeypatch.setattr(type(kernel), "_gram", counted)
     np.testing.assert_allclose(
         kernel.matmul(points[:7], points, v, block_entries=20), expected, rtol=1e-12, atol=1e-13
     )
@@ -64,60 +73,122 @@ def test_blocked_product_equals_the_whole(kernel, points, monkeypatch):
     assert kernel.matmul(points[:7], points, v[:, 0]).shape == (7,)
 
 
-def test_traced_values_equal_numpy_values(kernel, points):
-    parameters, constants, structure = flatten(kernel)
-
-    def gram(parameters, a, b):
-        rebuilt = unflatten(structure, parameters, constants)
-        return rebuilt.gram(a, b), rebuilt.diagonal(a)
-
-    with jax.enable_x64(True):
-        traced, diagonal = jax.jit(gram)(parameters, points[:5], points)
-    np.testing.assert_allclose(traced, kernel.gram(points[:5], points), rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(diagonal, kernel.diagonal(points[:5]), rtol=1e-12)
-
-
-def test_gradient_with_respect_to_parameters(kernel, points):
-    adjoint = np.random.default_rng(1).standard_normal((len(points), 5))
-    pulled = gram_pullback(kernel, points, points[:5], adjoint)
+def check_pullback(kernel, a, b, points=True):
+    """Compare gradients of a random combination of the Gram matrix with central differences."""
+    adjoint = np.random.default_rng(1).standard_normal((len(a), len(b)))
+    pulled = kernel.pullback(a, b, adjoint)
+    gram, pull = kernel.gram_with_pullback(a, b)
+    np.testing.assert_allclose(gram, kernel.gram(a, b), rtol=1e-12, atol=1e-14)
+    again, left_out = pull(adjoint, True), kernel.pullback(a, b, adjoint, points=False)
     assert set(pulled.parameters) == set(leaves(kernel))
     for path, value in leaves(kernel).items():
 
         def objective(moved, path=path):
-            return (adjoint * with_leaves(kernel, {path: moved}).gram(points, points[:5])).sum()
+            return (adjoint * with_leaves(kernel, {path: moved}).gram(a, b)).sum()
 
-        expected = central_difference(objective, value)
-        np.testing.assert_allclose(pulled.parameters[path], expected, rtol=1e-6, atol=1e-7)
+        slope = pulled.parameters[path]
+        assert np.shape(slope) == np.shape(value)
+        np.testing.assert_allclose(slope, central_difference(objective, value), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose([again.parameters[path], left_out.parameters[path]], [slope, slope], rtol=1e-10)
+    assert not left_out.a.any()
+    assert not left_out.b.any()
+    if points:
+        expected_a = central_difference(lambda moved: (adjoint * kernel.gram(moved, b)).sum(), a)
+        expected_b = central_difference(lambda moved: (adjoint * kernel.gram(a, moved)).sum(), b)
+        np.testing.assert_allclose(pulled.a, expected_a, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(pulled.b, expected_b, rtol=1e-6, atol=1e-8)
 
 
-def test_gradient_with_respect_to_points(kernel, points):
+def test_gradient_with_respect_to_parameters_where_rows_repeat(kernel, points):
+    check_pullback(kernel, points, points[:5], points=False)  # a kernel may have a kink at zero
+
+
+def test_gradient_with_respect_to_parameters_and_points(kernel):
     rng = np.random.default_rng(1)
-    a, b = rng.standard_normal((6, 3)), rng.standard_normal((4, 3))  # apart: a kernel may have a kink at zero
-    adjoint = rng.standard_normal((6, 4))
-    pulled = gram_pullback(kernel, a, b, adjoint)
-    np.testing.assert_allclose(
-        pulled.a,
-        central_difference(lambda moved: (adjoint * kernel.gram(moved, b)).sum(), a),
-        rtol=1e-6,
-        atol=1e-8,
-    )
-    np.testing.assert_allclose(
-        pulled.b,
-        central_difference(lambda moved: (adjoint * kernel.gram(a, moved)).sum(), b),
-        rtol=1e-6,
-        atol=1e-8,
-    )
+    check_pullback(kernel, rng.standard_normal((6, 3)), rng.standard_normal((4, 3)))
 
 
-def test_symmetric_pullback_reads_the_lower_triangle_only(kernel, points):
-    adjoint = np.random.default_rng(1).standard_normal((len(points), len(points)))
-    adjoint += adjoint.T
-    whole = gram_pullback(kernel, points, points, adjoint)
-    junk = np.where(np.tri(len(points), dtype=bool), adjoint, np.nan)
-    half = symmetric_gram_pullback(kernel, points, junk)
-    for path, value in whole.parameters.items():
-        np.testing.assert_allclose(half.parameters[path], value, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(half.a + half.b, whole.a + whole.b, rtol=1e-10, atol=1e-11)
+def test_gradient_of_large_matrices_adds_up(kernel):
+    """Blocks of rows, also of the triangle, equal one block."""
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((300, 3)), rng.standard_normal((700, 3))
+    adjoint, whole = rng.standard_normal((300, 700)), rng.standard_normal((700, 700))
+    whole += whole.T
+    gram, pull = kernel._gram_with_pullback(a, b)
+    np.testing.assert_allclose(kernel.gram(a, b), gram, rtol=1e-12, atol=1e-14)
+    junk = np.where(np.tri(len(b), dtype=bool), whole, np.nan)
+    symmetric, full = kernel.symmetric_pullback(b, junk), kernel._gram_with_pullback(b, b)[1](whole, True)
+    for one, other in (
+        (kernel.pullback(a, b, adjoint), pull(adjoint, True)),
+        (kernel.gram_with_pullback(a, b)[1](adjoint, True), pull(adjoint, True)),
+        (symmetric._replace(a=symmetric.a + symmetric.b), full._replace(a=full.a + full.b)),
+    ):
+        for path, slope in other.parameters.items():
+            np.testing.assert_allclose(one.parameters[path], slope, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(one.a, other.a, rtol=1e-8, atol=1e-9 * np.abs(other.a).max())
+
+
+class OwnKernel(Kernel):
+    """A kernel without a derivative: that of functions of tanh((x - middle) / width)."""
+
+    middle: float = parameter(default=0.3)
+    width: float = parameter(default=1.5, constraint=positive)
+    lengthscale: float = parameter(default=0.7, constraint=positive, per_column=True)
+
+    def _gram(self, a, b):
+        squashed = [np.tanh((rows - self.middle) / self.width) / self.lengthscale for rows in (a, b)]
+        return np.exp(-0.5 * ((squashed[0][:, None] - squashed[1][None]) ** 2).sum(axis=2))
+
+    def diagonal(self, a):
+        return np.ones(len(a))
+
+
+OWN = {
+    "alone": OwnKernel(),
+    "per column": OwnKernel(lengthscale=[0.5, 0.7, 0.9]),
+    "composed": 1.4 * (OwnKernel().on([0]) * kernels.RBF(0.8).on([1, 2])) + kernels.Linear(),
+}
+
+
+@pytest.mark.parametrize("kernel", OWN.values(), ids=list(OWN))
+def test_a_kernel_of_the_user_needs_no_derivative(kernel, points):
+    rng = np.random.default_rng(1)
+    check_pullback(kernel, rng.standard_normal((6, 3)), rng.standard_normal((4, 3)))
+    z = rng.standard_normal(len(points))
+
+    def evidence(kernel):
+        return Model(FunctionPrior(kernel), Direct(points, noise=0.5))
+
+    _, gradient = evidence(kernel).log_evidence_and_gradient(z, points=True)
+    for path, value in leaves(kernel).items():
+        moved = central_difference(lambda v, p=path: evidence(with_leaves(kernel, {p: v})).log_evidence(z), value)
+        np.testing.assert_allclose(gradient[f"prior.kernel.{path}"], moved, rtol=1e-5, atol=1e-8)
+    x_bar = central_difference(lambda x: Model(FunctionPrior(kernel), Direct(x, noise=0.5)).log_evidence(z), points)
+    np.testing.assert_allclose(gradient["observation.x"], x_bar, rtol=1e-5, atol=1e-7)
+
+
+def test_labels_among_the_columns():
+    a, b = np.array([["x", 1.5], ["y", 2.5]], dtype=object), np.array([["y", 0.5]], dtype=object)
+    kernel = 1.4 * (kernels.Categorical().on([0]) * kernels.RBF(0.9).on([1])) + kernels.White(0.5).on([0])
+    pulled = kernel.pullback(a, b, np.array([[0.3], [0.7]]))
+    decay = np.exp(-0.5 * (2.0 / 0.9) ** 2)
+    assert pulled.parameters["parts.0.variance"] == pytest.approx(0.7 * decay)
+    assert pulled.parameters["parts.1.kernel.variance"] == pytest.approx(0.7)
+    np.testing.assert_allclose(pulled.a, [[0.0, 0.0], [0.0, -0.7 * 1.4 * decay * 2.0 / 0.81]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [1.0, 100.0])  # within the reach of products, and beyond it
+@pytest.mark.parametrize("lengthscale", [0.5, [0.4, 0.7]])
+def test_slopes_of_lengthscales_keep_their_digits(reach, lengthscale):
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(-reach, reach, (64, 2)), rng.uniform(-reach, reach, (1024, 2))
+    adjoint = rng.standard_normal((64, 1024))
+    slope = kernels.RBF(lengthscale).pullback(a, b, adjoint).parameters["lengthscale"]
+    scaled = ((a[:, None] - b).astype(np.longdouble) / lengthscale) ** 2
+    terms = adjoint[..., None] * np.exp(-0.5 * scaled.sum(axis=2))[..., None] * scaled / lengthscale
+    expected = terms.sum() if np.ndim(lengthscale) == 0 else terms.sum(axis=(0, 1))
+    error = np.abs(slope - expected) / np.abs(terms).sum(axis=(0, 1)).min()
+    assert error.max() < 1e-14
 
 
 def test_parameters_round_trip(kernel):

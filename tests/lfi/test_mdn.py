@@ -204,7 +204,7 @@ def line():
     import equinox as eqx
     import jax
 
-    from decond.autodiff import in_float64
+    from decond.lfi.neural.training import in_float64
 
     with in_float64():
         return eqx.nn.Linear(30, 1, key=jax.random.key(0))

@@ -8,7 +8,7 @@ import pytest
 from expected import refused
 
 from decond import MeanEmbedding, kernels
-from decond.herding import Herding
+from decond.embeddings.herding import Herding
 
 RNG = np.random.default_rng(0)
 POINTS, WEIGHTS = RNG.standard_normal((30, 2)), RNG.uniform(-0.3, 1.0, 30)
@@ -85,9 +85,9 @@ def test_a_lengthscale_for_other_columns_is_refused():
 class CountedKernel(kernels.RBF):
     """An RBF kernel that remembers how many entries it was asked for."""
 
-    def gram(self, a, b):
+    def _gram(self, a, b):
         self.seen.append(len(a) * len(b))
-        return super().gram(a, b)
+        return super()._gram(a, b)
 
 
 def counted(lengthscale):

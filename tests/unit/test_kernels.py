@@ -1,13 +1,11 @@
 """Kernels against scalar loops, their composition, labels, and spectral sampling."""
 
-import jax
 import numpy as np
 import oracle_kernels
 import pandas as pd
 import pytest
 
 from decond import features, kernels
-from decond.autodiff import gram_pullback
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((7, 2)), RNG.standard_normal((5, 2))
@@ -71,7 +69,7 @@ def test_lines_through_another_point_than_zero():
     np.testing.assert_array_equal(kernel([center]), [[0.0]])
     assert not kernel.center.flags.writeable
     adjoint = np.random.default_rng(1).standard_normal((7, 5))
-    pulled = gram_pullback(kernel, A, B, adjoint)
+    pulled = kernel.pullback(A, B, adjoint)
     for i, slope in enumerate(pulled.parameters["lengthscale"]):
         step = 1e-6 * np.eye(2)[i]
         ends = [kernels.Linear(lengthscale + sign * step, center)(A, B) for sign in (1.0, -1.0)]
@@ -85,29 +83,6 @@ def test_precomputed_gram_is_looked_up():
     kernel = kernels.Precomputed(gram)
     np.testing.assert_array_equal(kernel([0, 3], [1, 2, 3]), gram[[0, 3]][:, [1, 2, 3]])
     np.testing.assert_array_equal(kernel.diag([2, 4]), np.ones(2))
-
-
-@pytest.mark.parametrize("kernel", [kernels.RBF, kernels.Matern12, kernels.Matern32, kernels.Matern52])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_kernel_is_differentiable_by_the_users_own_jax(kernel, compiled):
-    """Also by points, and twice: slopes in closed form are differentiable themselves."""
-
-    def total(lengthscale, shift):
-        return kernel(lengthscale)(A + shift, B).sum()
-
-    slopes, curvature = jax.grad(total, argnums=(0, 1)), jax.grad(jax.grad(total))
-    if compiled:
-        slopes, curvature = jax.jit(slopes), jax.jit(curvature)
-    step = 1e-5
-    with jax.enable_x64(True):
-        by_lengthscale, by_shift = slopes(0.7, 0.1)
-        ahead, behind = (float(slopes(0.7 + sign * step, 0.1)[0]) for sign in (1.0, -1.0))
-        twice = curvature(0.7, 0.1)
-    lengthscale_difference = (total(0.7 + step, 0.1) - total(0.7 - step, 0.1)) / (2 * step)
-    shift_difference = (total(0.7, 0.1 + step) - total(0.7, 0.1 - step)) / (2 * step)
-    np.testing.assert_allclose(by_lengthscale, lengthscale_difference, rtol=1e-7)
-    np.testing.assert_allclose(by_shift, shift_difference, rtol=1e-7)
-    np.testing.assert_allclose(twice, (ahead - behind) / (2 * step), rtol=1e-6)
 
 
 def test_kernels_are_frozen():

@@ -15,7 +15,7 @@ from scipy.special import logsumexp, ndtri
 
 from decond.conditional.mediator import spread, varying_columns
 from decond.conditional.smoother import ConditionalExpectation
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import cholesky
 
 __all__ = ["DensitySettings", "InputDensity", "KernelFits", "ResidualDensity", "ResidualSettings", "ShiftedResiduals"]

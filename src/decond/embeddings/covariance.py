@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from decond.checks import as_targets, as_weights, check_same_length, frozen
-from decond.embeddings.mean import MeanEmbedding
+from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.base import as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import as_kernel
+from decond.kernels.kernel import Kernel
 from decond.notebook import card, definitions
 
 __all__ = ["CovarianceOperator", "CrossCovarianceOperator"]

@@ -13,6 +13,7 @@ lengthscale → ∞), so τ has to be given.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,17 +28,20 @@ __all__ = ["GaussianPseudolikelihood", "Optimum", "PredictivePseudolikelihood", 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """From one lengthscale a column to a value and its slopes for their logarithms."""
 
-BACKGROUND = 2.0
-"""Width of the broad Gaussian that counts as one row, in standard deviations of the columns."""
-
 SEARCHED = np.array([[1e-3], [1e2]])
 """Lengthscales are searched between these multiples of what is typical."""
 
-BLOCK_ENTRIES = 30_000
-"""Differences that are held at a time for a gradient."""
 
-RIDGE = 1e-8
-"""What keeps J of full rank where only one anchor is near, relative to its norm."""
+@dataclass(frozen=True)
+class PseudolikelihoodSettings:
+    """Numbers of both pseudo-likelihoods."""
+
+    background: float = 2.0
+    """Width of the broad Gaussian that counts as one row, in standard deviations of the columns."""
+    block_entries: int = 30_000
+    """Differences that are held at a time for a gradient."""
+    ridge: float = 1e-8
+    """What keeps J of full rank where only one anchor is near, relative to its norm."""
 
 
 class PredictivePseudolikelihood:
@@ -55,8 +59,9 @@ class PredictivePseudolikelihood:
     def __init__(self, x: np.ndarray) -> None:
         self.others = cdist(x, x, "chebyshev") > 0.0
         self.x = x - x[:1]
-        score = (self.x - self.x.mean(axis=0)) / (BACKGROUND * self.x.std(axis=0))
-        log_density = -0.5 * (score**2 + np.log(2.0 * np.pi)) - np.log(BACKGROUND * self.x.std(axis=0))
+        width = PseudolikelihoodSettings.background * self.x.std(axis=0)
+        score = (self.x - self.x.mean(axis=0)) / width
+        log_density = -0.5 * (score**2 + np.log(2.0 * np.pi)) - np.log(width)
         self.background = log_density.sum(axis=1)
 
     def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
@@ -75,7 +80,7 @@ class PredictivePseudolikelihood:
 def _shared_squares(share: np.ndarray, scaled: np.ndarray) -> np.ndarray:
     """Return Σ_ij share_ij (scaled_i - scaled_j)² of each column, a few rows at a time to stay in cache."""
     n, d = scaled.shape
-    squares, height = np.zeros(d), max(1, BLOCK_ENTRIES // n)
+    squares, height = np.zeros(d), max(1, PseudolikelihoodSettings.block_entries // n)
     for start in range(0, n, height):
         some = slice(start, start + height)
         apart = np.empty_like(share[some])
@@ -163,13 +168,13 @@ def _log_volume(features: Features, lengthscale: np.ndarray) -> tuple[float, np.
     phi = np.exp(log_phi - largest[:, None])[:, :, None]
     jacobian = phi * u
     norm = np.linalg.norm(jacobian, axis=(1, 2))[:, None, None]
-    Q, R = np.linalg.qr(np.concatenate([jacobian, RIDGE * norm * np.eye(d)], axis=1))
+    Q, R = np.linalg.qr(np.concatenate([jacobian, PseudolikelihoodSettings.ridge * norm * np.eye(d)], axis=1))
     volumes = np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(axis=1)
     slopes = np.empty(d)
     for k in range(d):
         change = phi * u[:, :, k, None] * (u[:, :, k, None] * u - np.eye(d)[k])
         norm_change = (jacobian * change).sum(axis=(1, 2))[:, None, None] / norm
-        whole = np.concatenate([change, RIDGE * norm_change * np.eye(d)], axis=1)
+        whole = np.concatenate([change, PseudolikelihoodSettings.ridge * norm_change * np.eye(d)], axis=1)
         slopes[k] = np.trace(np.linalg.solve(R, np.swapaxes(Q, 1, 2) @ whole), axis1=1, axis2=2).sum() - n
     return float((volumes + d * largest).sum()) - n * float(np.log(lengthscale).sum()), slopes
 

@@ -11,6 +11,7 @@ from decond.errors import ArgumentError
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.gp import Aggregated, Transformed
+from decond.threads import threads_by_rows
 
 __all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
 
@@ -66,6 +67,7 @@ class AggregateGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(
         self,
         x: Any,

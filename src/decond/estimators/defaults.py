@@ -14,7 +14,7 @@ import numpy as np
 from decond.conditional.mediator import label_columns, numeric_columns, spread, varying_columns
 from decond.gp import LogNormal
 from decond.kernels import RBF, Categorical, Linear, Matern32
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.parameters import leaves
 
 __all__ = [

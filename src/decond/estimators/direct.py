@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import Direct
+from decond.threads import threads_by_rows
 
 __all__ = ["DirectGP"]
 
@@ -53,6 +54,7 @@ class DirectGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(self, X: ArrayLike, y: ArrayLike, progress: Any = None) -> Self:
         """Learn from rows and targets.
 

@@ -13,7 +13,7 @@ from decond.errors import DataWarning
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.regressor import IndirectRegressor
 from decond.features import Nystrom
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal, cholesky
 from decond.messages import warn
 from decond.parameters import leaves, with_leaves

@@ -18,7 +18,7 @@ from decond.estimators.regressor import ProbabilisticRegressor
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
 from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.kernels import Scaled
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.parameters import same
 from decond.streaming.cluster import as_cluster_source
 from decond.streaming.feature_gp import FeatureModel, FeaturePosterior, FeatureStatistics, Tables, check_same_columns
@@ -395,6 +395,7 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
             kernel = kernel.kernel
         if self.features == "fourier" and not learning:
             return _Side(self._fourier(kernel, which), bounds, hyperpriors)
+        assert rows is not None
         return _Side(Nystrom.pivoted(kernel, rows, self.n_features), bounds, hyperpriors)
 
     def _fourier(self, kernel: Kernel, which: int) -> RandomFourier:

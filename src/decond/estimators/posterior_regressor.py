@@ -21,7 +21,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp import (
     Candidate,
     FitResult,

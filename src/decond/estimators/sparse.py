@@ -22,10 +22,10 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp import FitResult
 from decond.gp.search import constant_log_evidence, warn_if_no_better
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.parameters import same
 from decond.streaming.cluster import as_cluster_source
 from decond.streaming.sources import Source, Table

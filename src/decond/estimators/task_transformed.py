@@ -42,8 +42,9 @@ from decond.gp import (
     sample_latent_inputs,
     select,
 )
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.parameters import leaves
+from decond.threads import threads_by_rows
 
 __all__ = ["InstrumentalVariablesGP", "TaskTransformedGP"]
 
@@ -136,6 +137,7 @@ class TaskTransformedGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(
         self,
         x: Any,
@@ -498,6 +500,7 @@ class InstrumentalVariablesGP(TaskTransformedGP):
             seed=seed,
         )
 
+    @threads_by_rows
     def fit(  # type: ignore[override]
         self,
         treatment: Any,

@@ -9,9 +9,9 @@ from decond.checks import as_number, as_targets
 from decond.conditional.mediator import linked_mediators
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.regressor import IndirectRegressor
-from decond.features.base import FeatureMap, as_kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 
 __all__ = ["TaskTransformedRidge"]
 

@@ -9,6 +9,7 @@ from decond.errors import ArgumentError
 from decond.estimators.defaults import smooth_kernel
 from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.gp import Transformed
+from decond.threads import threads_by_rows
 
 __all__ = ["TransformedGP"]
 
@@ -57,6 +58,7 @@ class TransformedGP(PosteriorRegressor):
         self.n_restarts = n_restarts
         self.seed = seed
 
+    @threads_by_rows
     def fit(self, x: Any, transformation: Any, z: Any, noise_covariance: Any = None, progress: Any = None) -> Self:
         """Learn from rows and weighted sums of f over them.
 

@@ -4,9 +4,14 @@ A feature map can stand wherever an operator takes a kernel; work is then done w
 features where that is cheaper. `phi.kernel(variance)` is its kernel.
 """
 
-from decond.features.base import FeatureKernel, FeatureMap, as_kernel
-from decond.features.fourier import RandomFourier
-from decond.features.nystrom import Nystrom
-from decond.features.polynomial import Identity, Polynomial
+from decond.features.feature_maps import (
+    FeatureKernel,
+    FeatureMap,
+    Identity,
+    Nystrom,
+    Polynomial,
+    RandomFourier,
+    as_kernel,
+)
 
 __all__ = ["FeatureKernel", "FeatureMap", "Identity", "Nystrom", "Polynomial", "RandomFourier", "as_kernel"]

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from decond.checks import as_targets, check_same_length
 from decond.embeddings import ConditionalMeanOperator
-from decond.embeddings.conditional import feature_coordinates
-from decond.features.base import FeatureMap, as_kernel
+from decond.embeddings.conditional_mean import feature_coordinates
+from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.gp.observations import Direct
 from decond.gp.priors import FunctionPrior
 from decond.gp.search import FitResult, Model, maximize_evidence, select
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 
 __all__ = ["ConditionalFit", "ConditionalSettings", "conditional_model", "learn_conditional"]
 

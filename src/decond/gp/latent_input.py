@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp, rel_entr
 
-from decond.autodiff import symmetric_gram_pullback
 from decond.checks import as_rows, check_same_length, frozen
 from decond.errors import ArgumentError
 from decond.gp.linear_gaussian import Gradient, Linearization
@@ -465,7 +464,7 @@ class _Bound:
         r, v = self._responsibilities, self._seen.variance
         beta = (r * (self._z - self.mean[:, None]) / v).sum(axis=1)
         gram_bar = 0.5 * (np.outer(beta, beta) - multiply(self._whitened.T, self._whitened))
-        pulled = symmetric_gram_pullback(self._prior.covariance, self._points, gram_bar, points=with_points)
+        pulled = self._prior.covariance.symmetric_pullback(self._points, gram_bar, points=with_points)
         scope = "prior.kernel." if hasattr(self._prior, "kernel") else "prior."
         gradient: Gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
         mean_bar = float(beta.sum())

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from decond.autodiff import symmetric_gram_pullback
 from decond.conditional.smoother import Smoother
 from decond.gp.priors import Prior
 from decond.linalg import (
@@ -32,7 +31,6 @@ from decond.linalg import (
     times_symmetric,
     transposed_times,
 )
-from decond.memory import new_copy, reused_memory
 
 __all__ = ["Linearization", "MediatedLinearization", "SamplingNoise"]
 
@@ -282,14 +280,13 @@ def evidence_and_gradient(
     pullback : Pullback
         From the adjoints of M and Σ to the gradient of the observation.
     """
-    with reused_memory():
-        columns = targets[:, None] if targets.ndim == 1 else targets
-        gram = prior.covariance.gram(x, x)
-        mean = prior.mean_of(columns.shape[1])
-        route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
-        carry = functools.partial(pullback, points=points)
-        value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, carry)
-        pulled = symmetric_gram_pullback(prior.covariance, x, gram_bar, points=points)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    gram = prior.covariance.gram(x, x)
+    mean = prior.mean_of(columns.shape[1])
+    route = _through_points if linear.isotropic and len(x) < linear.size else _through_targets
+    carry = functools.partial(pullback, points=points)
+    value, gram_bar, mean_bar, observation_gradient = route(gram, linear, columns, mean, carry)
+    pulled = prior.covariance.symmetric_pullback(x, gram_bar, points=points)
     gradient = prior.gradient(pulled.parameters, mean_bar)
     gradient.update({f"observation.{path}": bar for path, bar in observation_gradient.items()})
     if points:
@@ -308,7 +305,7 @@ def evidence_factor(gram: Array, linear: Linearization) -> tuple[Factor, Array]:
     linear : Linearization
         M and Σ.
     """
-    evidence, inner = (new_copy(gram), gram) if linear.identity else _transformed(gram, linear)
+    evidence, inner = (gram.copy(order="K"), gram) if linear.identity else _transformed(gram, linear)
     if linear.sampling is not None:
         averaged = _averaged_variances(gram, linear, inner)
         add_to_diagonal(evidence, linear.sampling._variances(np.diagonal(gram), averaged))

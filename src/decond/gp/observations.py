@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from decond.autodiff import gram_pullback, symmetric_gram_pullback
 from decond.checks import as_labels, as_rows, as_targets, as_weights, check_choice, check_same_length, frozen
 from decond.conditional.smoother import Smoother
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp.linear_gaussian import (
     Gradient,
     Linearization,
@@ -27,9 +26,10 @@ from decond.gp.linear_gaussian import (
 )
 from decond.gp.posteriors import FORMS, Posterior, posterior_of
 from decond.gp.priors import Prior
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal, solve_pullback
 from decond.parameters import Parametrized, nonnegative, parameter, positive
+from decond.threads import threads_for
 
 __all__ = ["Aggregated", "Direct", "Observation", "TaskTransformed", "Transformed"]
 
@@ -107,7 +107,9 @@ class Observation(Parametrized, abc.ABC):
             The algebraic form.
         """
         check_choice(form, "form", FORMS)
-        return self._posterior(prior, *self._checked(prior, z), form)
+        points, targets = self._checked(prior, z)
+        with threads_for(max(len(points), len(targets))):
+            return self._posterior(prior, points, targets, form)
 
     def log_evidence(self, prior: Prior, z: Any, form: str = "auto") -> float:
         """Return log p(z̃), see `decond.gp.log_evidence`.
@@ -122,7 +124,9 @@ class Observation(Parametrized, abc.ABC):
             The algebraic form.
         """
         check_choice(form, "form", FORMS)
-        return self._log_evidence(prior, *self._checked(prior, z), form)
+        points, targets = self._checked(prior, z)
+        with threads_for(max(len(points), len(targets))):
+            return self._log_evidence(prior, points, targets, form)
 
     def log_evidence_and_gradient(self, prior: Prior, z: Any, *, points: bool = False) -> tuple[float, Gradient]:
         """Return log p(z̃) and its gradient by path, see `decond.gp.log_evidence_and_gradient`.
@@ -136,7 +140,9 @@ class Observation(Parametrized, abc.ABC):
         points : bool
             Whether to differentiate with respect to x, and y of a mediator, too.
         """
-        return self._log_evidence_and_gradient(prior, *self._checked(prior, z), points)
+        rows, targets = self._checked(prior, z)
+        with threads_for(max(len(rows), len(targets))):
+            return self._log_evidence_and_gradient(prior, rows, targets, points)
 
     def _posterior(self, prior: Prior, points: NDArray[Any], z: Array, form: str) -> Posterior:
         return posterior_of(prior, points, self.linearize(), z, form)
@@ -585,11 +591,11 @@ class TaskTransformed(Observation):
         cross_bar, gram_bar = solve_pullback(linear.smoother.factor, linear.transformation, rows_bar)
         if linear.shared is not None:
             gram_bar -= middle_bar
-        within = symmetric_gram_pullback(self.kernel_y, self.y, gram_bar, points=points)
-        across = gram_pullback(self.kernel_y, self.y, self.y_task, cross_bar, points=points)
+        within = self.kernel_y.symmetric_pullback(self.y, gram_bar, points=points)
+        across = self.kernel_y.pullback(self.y, self.y_task, cross_bar, points=points)
         parts = [within.parameters, across.parameters]
         if self.mediator == "full":
-            parts.append(symmetric_gram_pullback(self.kernel_y, self.y_task, noise_bar, points=False).parameters)
+            parts.append(self.kernel_y.symmetric_pullback(self.y_task, noise_bar, points=False).parameters)
         gradient = {f"kernel_y.{path}": sum(part[path] for part in parts) for path in parts[0]}
         if points:
             gradient["y"] = within.a + within.b + across.a

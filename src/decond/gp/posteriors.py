@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import frozen
 from decond.errors import ArgumentError
-from decond.features.base import FeatureMap
+from decond.features.feature_maps import FeatureMap
 from decond.gp.linear_gaussian import Linearization, evidence_factor, low_rank_evidence
 from decond.gp.priors import Prior
 from decond.linalg import (

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.base import FeatureMap, as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.kernels.kernel import Kernel
 from decond.parameters import Parametrized, parameter, positive
 
 __all__ = ["FunctionPrior", "Prior", "WeightPrior"]

@@ -13,7 +13,6 @@ from decond.errors import ArgumentError
 from decond.gp.observations import Observation
 from decond.gp.priors import Prior
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
-from decond.memory import reused_memory
 from decond.messages import warn
 from decond.notebook import card, number, table
 from decond.parameters import Constraint, constraints, leaves, with_leaves
@@ -426,15 +425,14 @@ def maximize_evidence(
     runs: list[_Run] = []
     for begin in [start, *others, *restarts]:
         objective.begin()
-        with reused_memory():
-            found = minimize(
-                objective,
-                np.clip(begin, lower, upper),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=list(zip(lower, upper, strict=True)),
-                options={"maxiter": max_iterations},
-            )
+        found = minimize(
+            objective,
+            np.clip(begin, lower, upper),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(lower, upper, strict=True)),
+            options={"maxiter": max_iterations},
+        )
         if objective.best_vector is not None:
             history = tuple(objective.history)
             runs.append(_Run(objective.best_value, objective.best_vector, history, found))

@@ -9,9 +9,8 @@ array([[3.   , 2.271],
        [2.271, 6.   ]])
 """
 
-from decond.kernels.base import Kernel
 from decond.kernels.composite import Columns, Power, Product, Scaled, Sum
-from decond.kernels.heuristics import median_heuristic
+from decond.kernels.kernel import Kernel, Pullback
 from decond.kernels.nonstationary import Categorical, Constant, Linear, Polynomial, Precomputed, White
 from decond.kernels.stationary import (
     RBF,
@@ -21,6 +20,7 @@ from decond.kernels.stationary import (
     Periodic,
     RationalQuadratic,
     Stationary,
+    median_heuristic,
 )
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Power",
     "Precomputed",
     "Product",
+    "Pullback",
     "RationalQuadratic",
     "Scaled",
     "Stationary",

@@ -5,13 +5,12 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decond.backend import namespace
 from decond.checks import as_count
 from decond.errors import ArgumentError
-from decond.kernels.base import Kernel, Spectrum
-from decond.kernels.stationary import check_concrete
-from decond.parameters import parameter, positive, short
+from decond.kernels.kernel import Kernel, Pull, Pullback, Spectrum, no_gradient
+from decond.parameters import Gradient, added, below, parameter, positive, short
 
 __all__ = ["Columns", "Power", "Product", "Scaled", "Sum"]
 
@@ -31,7 +30,7 @@ class _Wrapper(Kernel):
         """Whether the inner kernel has one."""
         return self.kernel.has_variance
 
-    def with_lengthscales(self, scales: np.ndarray) -> Kernel:
+    def with_lengthscales(self, scales: NDArray[np.float64]) -> Kernel:
         """Return it around the inner kernel at these lengthscales."""
         return self.replace(kernel=self.kernel.with_lengthscales(scales))
 
@@ -47,18 +46,32 @@ class Scaled(_Wrapper):
     has_variance = True
     variance: Any = parameter(default=1.0, constraint=positive)
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the scaled Gram matrix."""
-        return self.variance * self.kernel.gram(a, b)
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return self.variance * self.kernel._gram(a, b)
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        gram, pull_inner = self.kernel._gram_with_pullback(a, b)
+
+        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+            inner = pull_inner(self.variance * adjoint, points)
+            parameters = {**below("kernel", inner.parameters), "variance": float(np.vdot(adjoint, gram))}
+            return inner._replace(parameters=parameters)
+
+        return self.variance * gram, pull
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the scaled diagonal."""
         return self.variance * self.kernel.diagonal(a)
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Return the inner spectrum with its variance scaled."""
-        inner = self.kernel.spectrum(n, dimension, rng, orthogonal)
-        return Spectrum(inner.frequencies, self.variance * inner.variance)
+        inner = self.kernel._spectrum(n, dimension, rng, orthogonal)
+
+        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+            slopes = inner.pull(adjoint, self.variance * variance_bar)
+            return {**below("kernel", slopes), "variance": variance_bar * inner.variance}
+
+        return Spectrum(inner.frequencies, pull, self.variance * inner.variance, learned=True)
 
     def rescaled(self, factor: float) -> Kernel:
         """Return it with its variance multiplied."""
@@ -84,7 +97,7 @@ class _Combination(Kernel):
         """Labels are welcome where every part takes them (pick columns to mix labels with numbers)."""
         return all(part.accepts_labels for part in self.parts)
 
-    def with_lengthscales(self, scales: np.ndarray) -> Kernel:
+    def with_lengthscales(self, scales: NDArray[np.float64]) -> Kernel:
         """Return it with every part at these lengthscales."""
         return self.replace(parts=tuple(part.with_lengthscales(scales) for part in self.parts))
 
@@ -97,24 +110,37 @@ class Sum(_Combination):
     array([3.])
     """
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the sum of Gram matrices."""
-        return functools.reduce(operator.add, (part.gram(a, b) for part in self.parts))
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return functools.reduce(operator.add, (part._gram(a, b) for part in self.parts))
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        grams, pulls = zip(*(part._gram_with_pullback(a, b) for part in self.parts), strict=True)
+
+        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+            return _sum_of_parts([pull_part(adjoint, points) for pull_part in pulls])
+
+        return functools.reduce(operator.add, grams), pull
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the sum of diagonals."""
         return functools.reduce(operator.add, (part.diagonal(a) for part in self.parts))
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Draw each frequency from one part, chosen in proportion to its variance."""
-        spectra = [part.spectrum(n, dimension, rng, orthogonal) for part in self.parts]
+        spectra = [part._spectrum(n, dimension, rng, orthogonal) for part in self.parts]
         total = functools.reduce(operator.add, (spectrum.variance for spectrum in spectra))
-        check_concrete(self, "variances", total)
-        shares = np.array([spectrum.variance / total for spectrum in spectra])
-        chosen = rng.choice(len(spectra), size=n, p=shares)
-        frequencies = [spectrum.frequencies for spectrum in spectra]
-        stacked = namespace(*frequencies).stack(frequencies)
-        return Spectrum(stacked[chosen, np.arange(n)], total)
+        weights = np.array([spectrum.variance / total for spectrum in spectra])
+        chosen = rng.choice(len(spectra), size=n, p=weights)
+        stacked = np.stack([spectrum.frequencies for spectrum in spectra])
+        learned = any(spectrum.learned for spectrum in spectra)
+
+        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+            if learned:
+                raise no_gradient(self, "variances")
+            bars = [np.where(chosen[:, None] == i, adjoint, 0.0) for i in range(len(spectra))]
+            return _slopes_of_parts([one.pull(bar, variance_bar) for one, bar in zip(spectra, bars, strict=True)])
+
+        return Spectrum(stacked[chosen, np.arange(n)], pull, total, learned)
 
     @property
     def has_variance(self) -> bool:  # type: ignore[override]
@@ -140,19 +166,33 @@ class Product(_Combination):
     array([6.])
     """
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the product of Gram matrices."""
-        return functools.reduce(operator.mul, (part.gram(a, b) for part in self.parts))
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return functools.reduce(operator.mul, (part._gram(a, b) for part in self.parts))
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        grams, pulls = zip(*(part._gram_with_pullback(a, b) for part in self.parts), strict=True)
+
+        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+            bars = [functools.reduce(operator.mul, grams[:i] + grams[i + 1 :], adjoint) for i in range(len(grams))]
+            return _sum_of_parts([pull_part(bar, points) for pull_part, bar in zip(pulls, bars, strict=True)])
+
+        return functools.reduce(operator.mul, grams), pull
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the product of diagonals."""
         return functools.reduce(operator.mul, (part.diagonal(a) for part in self.parts))
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Add the frequencies of the parts: a product of kernels is a convolution of spectra."""
-        spectra = [part.spectrum(n, dimension, rng, orthogonal) for part in self.parts]
+        spectra = [part._spectrum(n, dimension, rng, orthogonal) for part in self.parts]
         frequencies = functools.reduce(operator.add, (spectrum.frequencies for spectrum in spectra))
-        return Spectrum(frequencies, functools.reduce(operator.mul, (spectrum.variance for spectrum in spectra)))
+        variance = functools.reduce(operator.mul, (spectrum.variance for spectrum in spectra))
+
+        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+            others = [variance_bar * variance / spectrum.variance for spectrum in spectra]
+            return _slopes_of_parts([one.pull(adjoint, bar) for one, bar in zip(spectra, others, strict=True)])
+
+        return Spectrum(frequencies, pull, variance, any(spectrum.learned for spectrum in spectra))
 
     @property
     def has_variance(self) -> bool:  # type: ignore[override]
@@ -188,17 +228,31 @@ class Power(_Wrapper):
         as_count(self.exponent, "Power: exponent")
         super().__post_init__()
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the power of the Gram matrix, entry by entry."""
-        return self.kernel.gram(a, b) ** self.exponent
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return self.kernel._gram(a, b) ** self.exponent
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        gram, pull_inner = self.kernel._gram_with_pullback(a, b)
+
+        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+            inner = pull_inner(self.exponent * gram ** (self.exponent - 1) * adjoint, points)
+            return inner._replace(parameters=below("kernel", inner.parameters))
+
+        return gram**self.exponent, pull
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the power of the diagonal."""
         return self.kernel.diagonal(a) ** self.exponent
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Return the spectrum of the repeated product."""
-        return Product((self.kernel,) * self.exponent).spectrum(n, dimension, rng, orthogonal)
+        product = Product((self.kernel,) * self.exponent)._spectrum(n, dimension, rng, orthogonal)
+
+        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+            slopes = product.pull(adjoint, variance_bar)
+            return added(*({f"kernel.{path.split('.', 2)[2]}": slope} for path, slope in slopes.items()))
+
+        return product._replace(pull=pull)
 
     def rescaled(self, factor: float) -> Kernel:
         """Return the power of the inner kernel, rescaled by the root."""
@@ -237,19 +291,35 @@ class Columns(_Wrapper):
         object.__setattr__(self, "columns", tuple(int(c) for c in self.columns))
         super().__post_init__()
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the Gram matrix on the chosen columns."""
-        return self.kernel.gram(self._pick(a), self._pick(b))
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return self.kernel._gram(self._pick(a), self._pick(b))
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        gram, pull_inner = self.kernel._gram_with_pullback(self._pick(a), self._pick(b))
+
+        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+            inner = pull_inner(adjoint, points)
+            bars = np.zeros(a.shape), np.zeros(b.shape)
+            for i, column in enumerate(self.columns):
+                bars[0][:, column] += inner.a[:, i]
+                bars[1][:, column] += inner.b[:, i]
+            return Pullback(below("kernel", inner.parameters), *bars)
+
+        return gram, pull
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the diagonal on the chosen columns."""
         return self.kernel.diagonal(self._pick(a))
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Return the inner spectrum with zero frequency in the other columns."""
-        inner = self.kernel.spectrum(n, len(self.columns), rng, orthogonal)
+        inner = self.kernel._spectrum(n, len(self.columns), rng, orthogonal)
         placement = np.eye(dimension)[list(self.columns)]
-        return Spectrum(inner.frequencies @ placement, inner.variance)
+
+        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+            return below("kernel", inner.pull(adjoint @ placement.T, variance_bar))
+
+        return inner._replace(frequencies=inner.frequencies @ placement, pull=pull)
 
     def rescaled(self, factor: float) -> Kernel:
         """Return the inner kernel, rescaled, on the same columns."""
@@ -257,11 +327,11 @@ class Columns(_Wrapper):
             return super().rescaled(factor)
         return self.replace(kernel=self.kernel.rescaled(factor))
 
-    def with_lengthscales(self, scales: np.ndarray) -> Kernel:
+    def with_lengthscales(self, scales: NDArray[np.float64]) -> Kernel:
         """Return it with the lengthscales of its own columns."""
         return self.replace(kernel=self.kernel.with_lengthscales(scales[list(self.columns)]))
 
-    def _pick(self, a: Any) -> Any:
+    def _pick(self, a: NDArray[Any]) -> NDArray[Any]:
         if max(self.columns) >= a.shape[1]:
             raise ArgumentError(
                 "columns",
@@ -274,6 +344,17 @@ class Columns(_Wrapper):
     def __repr__(self) -> str:
         """Show the expression that makes it."""
         return f"{_atom(self.kernel)}.on({list(self.columns)})"
+
+
+def _slopes_of_parts(slopes: list[Gradient]) -> Gradient:
+    """Return the slopes of all parts, by their paths in the whole."""
+    return added(*(below(f"parts.{i}", found) for i, found in enumerate(slopes)))
+
+
+def _sum_of_parts(pulled: list[Pullback]) -> Pullback:
+    """Return the gradients of all parts: those of parameters side by side, those of points added."""
+    parameters = _slopes_of_parts([part.parameters for part in pulled])
+    return Pullback(parameters, sum(part.a for part in pulled), sum(part.b for part in pulled))  # type: ignore[arg-type]
 
 
 def _factor(kernel: Kernel) -> str:

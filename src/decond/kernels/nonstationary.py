@@ -1,13 +1,14 @@
 """Kernels of the points themselves: linear, polynomial, constant, white, categorical, precomputed."""
 
+import functools
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decond.backend import is_traced, namespace
 from decond.checks import as_count, frozen
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel, Pull, Pullback
 from decond.kernels.stationary import check_columns, shaped_like
 from decond.parameters import nonnegative, parameter, positive
 
@@ -29,7 +30,7 @@ class Linear(Kernel):
 
     def __post_init__(self) -> None:
         """Check the center too."""
-        if self.center is not None and not is_traced(self.center):
+        if self.center is not None:
             center = np.asarray(self.center, dtype=np.float64)
             if center.ndim != 1 or not np.isfinite(center).all():
                 raise ArgumentError(
@@ -38,11 +39,14 @@ class Linear(Kernel):
             object.__setattr__(self, "center", frozen(center))
         super().__post_init__()
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return scaled inner products."""
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
         return self._scaled(a) @ self._scaled(b).T
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        scaled = self._scaled(a), self._scaled(b)
+        return scaled[0] @ scaled[1].T, functools.partial(_product_pullback, self, scaled)
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return scaled squared norms."""
         return (self._scaled(a) ** 2).sum(axis=1)
 
@@ -50,15 +54,15 @@ class Linear(Kernel):
         """Return it with its lengthscales divided by the root."""
         return self.replace(lengthscale=self.lengthscale / np.sqrt(factor))
 
-    def with_lengthscales(self, scales: np.ndarray) -> "Linear":
+    def with_lengthscales(self, scales: NDArray[np.float64]) -> "Linear":
         """Return it at these lengthscales."""
         return self.replace(lengthscale=shaped_like(self.lengthscale, scales))
 
-    def _scaled(self, a: Any) -> Any:
+    def _scaled(self, a: NDArray[Any]) -> NDArray[np.float64]:
         if self.center is not None:
             check_columns(self, "center", self.center, a.shape[1])
             a = a - self.center
-        return scaled_columns(self, a)
+        return _scaled_columns(self, a)
 
 
 class Polynomial(Kernel):
@@ -78,20 +82,30 @@ class Polynomial(Kernel):
         as_count(self.degree, "Polynomial: degree")
         super().__post_init__()
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return powers of shifted inner products."""
-        return (scaled_columns(self, a) @ scaled_columns(self, b).T + self.offset) ** self.degree
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return (_scaled_columns(self, a) @ _scaled_columns(self, b).T + self.offset) ** self.degree
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        scaled = _scaled_columns(self, a), _scaled_columns(self, b)
+        inner = scaled[0] @ scaled[1].T + self.offset
+
+        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+            bar = self.degree * inner ** (self.degree - 1) * adjoint
+            pulled = _product_pullback(self, scaled, bar, points)
+            return pulled._replace(parameters={"offset": float(bar.sum()), **pulled.parameters})
+
+        return inner**self.degree, pull
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return powers of shifted squared norms."""
-        return ((scaled_columns(self, a) ** 2).sum(axis=1) + self.offset) ** self.degree
+        return ((_scaled_columns(self, a) ** 2).sum(axis=1) + self.offset) ** self.degree
 
     def rescaled(self, factor: float) -> "Polynomial":
         """Return it with lengthscales and offset changed so that the power is multiplied."""
         root = factor ** (1.0 / self.degree)
         return self.replace(lengthscale=self.lengthscale / np.sqrt(root), offset=self.offset * root)
 
-    def with_lengthscales(self, scales: np.ndarray) -> "Polynomial":
+    def with_lengthscales(self, scales: NDArray[np.float64]) -> "Polynomial":
         """Return it at these lengthscales."""
         return self.replace(lengthscale=shaped_like(self.lengthscale, scales))
 
@@ -107,13 +121,15 @@ class Constant(Kernel):
     has_variance = True
     value: Any = parameter(default=1.0, constraint=positive)
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return a full matrix."""
-        return self.value * namespace(a, b, self.value).ones((a.shape[0], b.shape[0]))
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return np.full((len(a), len(b)), self.value)
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        return self._gram(a, b), lambda adjoint, points: _flat(a, b, value=adjoint.sum())
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return a full vector."""
-        return self.value * namespace(a, self.value).ones(a.shape[0])
+        return np.full(len(a), self.value)
 
     def rescaled(self, factor: float) -> "Constant":
         """Return it with its value multiplied."""
@@ -130,13 +146,15 @@ class Categorical(Kernel):
 
     accepts_labels = True
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the indicator of equality."""
-        return _equal(a, b) * 1.0
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return _equal(a, b).astype(np.float64)
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        return self._gram(a, b), lambda adjoint, points: _flat(a, b)
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return ones."""
-        return namespace(a).ones(a.shape[0])
+        return np.ones(len(a))
 
 
 class White(Kernel):
@@ -153,13 +171,16 @@ class White(Kernel):
     has_variance = True
     variance: Any = parameter(default=1.0, constraint=positive)
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the variance where rows are equal."""
-        return self.variance * _equal(a, b)
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+        return self.variance * _equal(a, b).astype(np.float64)
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        same = _equal(a, b)
+        return self.variance * same, lambda adjoint, points: _flat(a, b, variance=adjoint[same].sum())
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the variance."""
-        return self.variance * namespace(a, self.variance).ones(a.shape[0])
+        return np.full(len(a), self.variance)
 
     def rescaled(self, factor: float) -> "White":
         """Return it with its variance multiplied."""
@@ -193,18 +214,18 @@ class Precomputed(Kernel):
             )
         object.__setattr__(self, "matrix", frozen(matrix))
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Look the entries up."""
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
         return self.matrix[self._index(a)[:, None], self._index(b)[None, :]]
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
+        return self._gram(a, b), lambda adjoint, points: _flat(a, b)
+
+    def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Look the diagonal entries up."""
         index = self._index(a)
         return self.matrix[index, index]
 
-    def _index(self, a: Any) -> Any:
-        if is_traced(a):
-            return a[:, 0].astype(int)
+    def _index(self, a: NDArray[Any]) -> NDArray[np.int_]:
         index = a[:, 0].astype(int)
         if a.shape[1] != 1 or np.any(index != a[:, 0]) or index.min() < 0 or index.max() >= len(self.matrix):
             raise ArgumentError(
@@ -215,23 +236,43 @@ class Precomputed(Kernel):
         return index
 
 
-def scaled_columns(kernel: Any, a: Any) -> Any:
+def _scaled_columns(kernel: Linear | Polynomial, a: NDArray[Any]) -> NDArray[np.float64]:
     """Return the points with each column divided by its lengthscale."""
     check_columns(kernel, "lengthscale", kernel.lengthscale, a.shape[1])
     return a / kernel.lengthscale
 
 
-def _equal(a: Any, b: Any) -> Any:
+def _product_pullback(
+    kernel: Linear | Polynomial,
+    scaled: tuple[NDArray[np.float64], NDArray[np.float64]],
+    adjoint: NDArray[np.float64],
+    points: bool,
+) -> Pullback:
+    """Return the gradient of ``sum(adjoint * (a @ b.T))`` for scaled points a and b."""
+    a, b = scaled
+    a_bar = adjoint @ b
+    slope = -2.0 * (a_bar * a).sum(axis=0) / kernel.lengthscale
+    parameters = {"lengthscale": slope if np.ndim(kernel.lengthscale) == 1 else float(slope.sum())}
+    if not points:
+        return Pullback(parameters, np.zeros(a.shape), np.zeros(b.shape))
+    return Pullback(parameters, a_bar / kernel.lengthscale, adjoint.T @ a / kernel.lengthscale)
+
+
+def _flat(a: NDArray[Any], b: NDArray[Any], **parameters: float) -> Pullback:
+    """Return the gradient of a kernel that does not change when points move a little."""
+    return Pullback(parameters, np.zeros(a.shape), np.zeros(b.shape))
+
+
+def _equal(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where all columns of two sets of rows are equal, column by column to save memory."""
-    if not is_traced(a) and not is_traced(b):
-        _check_comparable(a, b)
+    _check_comparable(a, b)
     same = a[:, None, 0] == b[None, :, 0]
     for j in range(1, a.shape[1]):
         same = same & (a[:, None, j] == b[None, :, j])
     return same
 
 
-def _check_comparable(a: np.ndarray, b: np.ndarray) -> None:
+def _check_comparable(a: NDArray[Any], b: NDArray[Any]) -> None:
     """Raise if one set of labels is numbers and the other text: they would never be equal."""
     for j in range(a.shape[1]):
         texts = [rows.dtype == object and any(isinstance(label, str) for label in rows[:, j]) for rows in (a, b)]

@@ -1,97 +1,44 @@
-"""Kernels of the difference between two points: RBF, Matern, rational quadratic, periodic."""
+"""Kernels of the difference between two points: RBF, Matern, rational quadratic, periodic; lengthscales from data."""
 
 import abc
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import cdist
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist, pdist
 
-from decond.backend import is_traced, namespace
-from decond.errors import ArgumentError, ArgumentTypeError
-from decond.kernels.base import Kernel, Spectrum, isotropic_directions
-from decond.memory import new_matrix
-from decond.parameters import parameter, positive
+from decond.checks import as_rows
+from decond.errors import ArgumentError
+from decond.kernels.kernel import Kernel, Pull, Pullback, Spectrum, no_gradient
+from decond.parameters import Gradient, parameter, positive
 
-__all__ = ["RBF", "Matern12", "Matern32", "Matern52", "Periodic", "RationalQuadratic", "Stationary"]
+__all__ = [
+    "RBF",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Periodic",
+    "RationalQuadratic",
+    "Stationary",
+    "median_heuristic",
+]
 
-BLOCK_ENTRIES = 2**17
-"""Entries of a Gram matrix that are computed at a time: what lies between distance and kernel stays in cache."""
+Array = NDArray[np.float64]
 
-
-def squared_distance(a: Any, b: Any, lengthscale: Any = 1.0) -> Any:
-    """Return squared scaled distances from differences, so that equal rows are at exactly zero.
-
-    Coordinates are taken from an origin among the points: data far from zero (calendar years, map coordinates)
-    lose no digits when they are scaled.
-    """
-    if namespace(a, b, lengthscale) is np:
-        origin = b[:1]
-        return cdist((a - origin) / lengthscale, (b - origin) / lengthscale, "sqeuclidean")
-    from decond.autodiff import traced_squared_distance
-
-    return traced_squared_distance(a, b, lengthscale)
+NEAR = 16.0
+"""Distance from the center, in lengthscales, up to which matrix products lose less than three digits of sixteen in
+the slope of a lengthscale, and scaled coordinates one in a distance."""
 
 
-def exp_of_multiple(values: Any, factor: float) -> Any:
-    """Return exp(factor * values); NumPy arrays are overwritten, to save two passes through memory."""
-    xp = namespace(values)
-    if xp is np:
-        values *= factor
-        return np.exp(values, out=values)
-    return xp.exp(factor * values)
+class Profile(NamedTuple):
+    """A kernel as a function of the squared scaled distance, with its derivatives."""
 
-
-def distance(squared: Any) -> Any:
-    """Return the square root of squared distances, with derivative zero (not NaN or huge) at zero distance.
-
-    NumPy arrays are overwritten.
-
-    That is the right derivative of the Matern kernels that are smooth there (3/2 and 5/2), and the subgradient of
-    symmetry for the exponential one. Traced distances below 1e-8 lengthscales count as zero: rows that are equal but
-    for rounding would otherwise swamp the gradient with their infinite slope.
-    """
-    xp = namespace(squared)
-    if xp is np:
-        return np.sqrt(squared, out=squared)
-    apart = squared > 1e-16
-    return xp.where(apart, xp.sqrt(xp.where(apart, squared, 1.0)), 0.0)
-
-
-def with_slope(profile: Callable[[Any], Any], slope: Callable[[Any], Any], squared: Any) -> Any:
-    """Return a profile at squared distances; where JAX differentiates it, with this slope.
-
-    What JAX finds by itself for a function of a root divides by that root: a fifth of the time of a backward pass.
-    """
-    if namespace(squared) is np:
-        return profile(squared)
-    from decond.autodiff import traced_with_slope
-
-    return traced_with_slope(profile, slope, squared)
-
-
-def matern32(squared: Any) -> Any:
-    """Return (1 + √3 r) exp(-√3 r)."""
-    r = math.sqrt(3.0) * distance(squared)
-    return (1.0 + r) * namespace(squared).exp(-r)
-
-
-def matern32_slope(squared: Any) -> Any:
-    """Return its derivative by r²: -3/2 exp(-√3 r)."""
-    return -1.5 * exp_of_multiple(distance(squared), -math.sqrt(3.0))
-
-
-def matern52(squared: Any) -> Any:
-    """Return (1 + √5 r + 5r²/3) exp(-√5 r)."""
-    r = math.sqrt(5.0) * distance(squared)
-    return (1.0 + r + r * r / 3.0) * namespace(squared).exp(-r)
-
-
-def matern52_slope(squared: Any) -> Any:
-    """Return its derivative by r²: -5/6 (1 + √5 r) exp(-√5 r)."""
-    r = math.sqrt(5.0) * distance(squared)
-    return (-5.0 / 6.0) * (1.0 + r) * namespace(squared).exp(-r)
+    values: Array
+    slope: Array
+    """With respect to the squared distance."""
+    own: dict[str, Array] = {}  # noqa: RUF012 - never written to
+    """With respect to further parameters, by name."""
 
 
 class Stationary(Kernel):
@@ -104,43 +51,61 @@ class Stationary(Kernel):
 
     lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Differentiate a profile by differences unless its own derivative comes with it."""
+        super().__init_subclass__(**options)
+        if "profile" in vars(cls) and "_differentiated" not in vars(cls):
+            cls._differentiated = Stationary._differentiated  # type: ignore[method-assign]
+
     @abc.abstractmethod
-    def profile(self, squared: Any) -> Any:
+    def profile(self, squared: Array) -> Array:
         """Return the kernel as a function of the squared scaled distance, which may be overwritten; one at zero."""
 
-    @abc.abstractmethod
-    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+    def _differentiated(self, squared: Array) -> Profile | None:
+        """Return the profile with its derivatives; None if they are to be found by differences."""
+        return None
+
+    def _radii(self, chi: Array, rng: np.random.Generator) -> Array:
         """Turn norms of standard normal vectors into norms of spectral frequencies (unit lengthscale)."""
+        raise NotImplementedError(f"{type(self).__name__} has no _radii, so that its spectrum cannot be drawn.")
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the profile at all scaled distances; of large matrices, a block of rows at a time."""
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> Array:
         check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
-        height = max(1, BLOCK_ENTRIES // len(b))
-        if len(a) <= height or namespace(a, b, *vars(self).values()) is not np:
-            return self.profile(squared_distance(a, b, self.lengthscale))
-        gram = new_matrix(len(a), len(b))
-        origin = b[:1]
-        left, right = (a - origin) / self.lengthscale, (b - origin) / self.lengthscale
-        for start in range(0, len(a), height):
-            block = gram[start : start + height]
-            values = self.profile(cdist(left[start : start + height], right, "sqeuclidean", out=block))
-            if values is not block:
-                block[...] = values
-        return gram
+        return self.profile(_squared_distance(a, b, self.lengthscale))
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[Array, Pull]:
+        check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
+        squared = _squared_distance(a, b, self.lengthscale)
+        profile = self._differentiated(squared)
+        if profile is None:
+            return super()._gram_with_pullback(a, b)
+
+        def pull(adjoint: Array, points: bool) -> Pullback:
+            own = {name: float(np.vdot(adjoint, slope)) for name, slope in profile.own.items()}
+            bar = adjoint * profile.slope
+            slope, a_bar, b_bar = _distance_pullback(a, b, self.lengthscale, squared, bar, points)
+            return Pullback({"lengthscale": slope, **own}, a_bar, b_bar)
+
+        return profile.values, pull
+
+    def diagonal(self, a: NDArray[Any]) -> Array:
         """Return ones."""
         check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
-        return namespace(a, self.lengthscale).ones(a.shape[0])
+        return np.ones(len(a))
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Draw frequencies: a uniform direction times a radius of this kernel's own law."""
         check_columns(self, "lengthscale", self.lengthscale, dimension)
-        directions = isotropic_directions(n, dimension, rng, orthogonal)
-        radii = self.radii(np.sqrt(rng.chisquare(dimension, n)), rng)
-        return Spectrum(directions * radii[:, None] / self.lengthscale)
+        directions = _isotropic_directions(n, dimension, rng, orthogonal)
+        radii = self._radii(np.sqrt(rng.chisquare(dimension, n)), rng)
+        frequencies = directions * radii[:, None] / self.lengthscale
 
-    def with_lengthscales(self, scales: np.ndarray) -> "Stationary":
+        def pull(adjoint: Array, variance_bar: float) -> Gradient:
+            return {"lengthscale": _lengthscale_slope(-(adjoint * frequencies).sum(axis=0), self.lengthscale)}
+
+        return Spectrum(frequencies, pull)
+
+    def with_lengthscales(self, scales: Array) -> "Stationary":
         """Return the same kernel at these lengthscales."""
         return self.replace(lengthscale=shaped_like(self.lengthscale, scales))
 
@@ -152,11 +117,15 @@ class RBF(Stationary):
     array([[0.6065]])
     """
 
-    def profile(self, squared: Any) -> Any:
+    def profile(self, squared: Array) -> Array:
         """Return exp(-r²/2)."""
-        return exp_of_multiple(squared, -0.5)
+        return _exp_of_multiple(squared, -0.5)
 
-    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+    def _differentiated(self, squared: Array) -> Profile:
+        values = _exp_of_multiple(squared.copy(), -0.5)
+        return Profile(values, -0.5 * values)
+
+    def _radii(self, chi: Array, rng: np.random.Generator) -> Array:
         """Return the norms themselves: the spectral law is standard normal."""
         return chi
 
@@ -166,7 +135,7 @@ class _Matern(Stationary):
 
     degrees = 1
 
-    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+    def _radii(self, chi: Array, rng: np.random.Generator) -> Array:
         """Divide the norms by the root of a scaled chi-square."""
         return chi / np.sqrt(rng.chisquare(self.degrees, len(chi)) / self.degrees)
 
@@ -180,9 +149,18 @@ class Matern12(_Matern):
 
     degrees = 1
 
-    def profile(self, squared: Any) -> Any:
+    def profile(self, squared: Array) -> Array:
         """Return exp(-r)."""
-        return exp_of_multiple(distance(squared), -1.0)
+        return _exp_of_multiple(np.sqrt(squared, out=squared), -1.0)
+
+    def _differentiated(self, squared: Array) -> Profile:
+        """Return also -exp(-r)/(2r), which counts as zero below 1e-8 lengthscales.
+
+        There is no slope at zero, and rows that are equal but for rounding would swamp the gradient with theirs.
+        """
+        r = np.sqrt(squared)
+        values = np.exp(-r)
+        return Profile(values, np.divide(-0.5 * values, r, out=np.zeros_like(r), where=squared > 1e-16))
 
 
 class Matern32(_Matern):
@@ -194,9 +172,15 @@ class Matern32(_Matern):
 
     degrees = 3
 
-    def profile(self, squared: Any) -> Any:
+    def profile(self, squared: Array) -> Array:
         """Return (1 + √3 r) exp(-√3 r)."""
-        return with_slope(matern32, matern32_slope, squared)
+        return _matern32(squared, squared)[0]
+
+    def _differentiated(self, squared: Array) -> Profile:
+        """Return also -3/2 exp(-√3 r)."""
+        values, decay = _matern32(squared, np.empty_like(squared))
+        decay *= -1.5
+        return Profile(values, decay)
 
 
 class Matern52(_Matern):
@@ -208,9 +192,20 @@ class Matern52(_Matern):
 
     degrees = 5
 
-    def profile(self, squared: Any) -> Any:
+    def profile(self, squared: Array) -> Array:
         """Return (1 + √5 r + 5r²/3) exp(-√5 r)."""
-        return with_slope(matern52, matern52_slope, squared)
+        return self._differentiated(squared).values
+
+    def _differentiated(self, squared: Array) -> Profile:
+        """Return also -5/6 (1 + √5 r) exp(-√5 r)."""
+        r = np.sqrt(5.0 * squared)
+        decay = np.exp(-r)
+        r += 1.0
+        r *= decay
+        decay *= (5.0 / 3.0) * squared
+        decay += r
+        r *= -5.0 / 6.0
+        return Profile(decay, r)
 
 
 class RationalQuadratic(Stationary):
@@ -222,15 +217,26 @@ class RationalQuadratic(Stationary):
 
     alpha: Any = parameter(default=1.0, constraint=positive)
 
-    def profile(self, squared: Any) -> Any:
+    def profile(self, squared: Array) -> Array:
         """Return (1 + r²/(2 alpha))^(-alpha)."""
-        xp = namespace(squared, self.alpha)
-        return xp.exp(-self.alpha * xp.log1p(0.5 * squared / self.alpha))
+        return np.exp(-self.alpha * np.log1p(0.5 * squared / self.alpha))
 
-    def radii(self, chi: np.ndarray, rng: np.random.Generator) -> Any:
+    def _differentiated(self, squared: Array) -> Profile:
+        """Return also the slopes -½ k/(1 + u) and k (u/(1 + u) - log(1 + u)), u = r²/(2 alpha)."""
+        u = 0.5 * squared / self.alpha
+        logs = np.log1p(u)
+        values = np.exp(-self.alpha * logs)
+        return Profile(values, -0.5 * values / (1.0 + u), {"alpha": values * (u / (1.0 + u) - logs)})
+
+    def _radii(self, chi: Array, rng: np.random.Generator) -> Array:
         """Multiply the norms by the root of a gamma draw: a Gaussian scale mixture."""
-        check_concrete(self, "alpha", self.alpha)
         return chi * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, len(chi)))
+
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+        def pull(adjoint: Array, variance_bar: float) -> Gradient:
+            raise no_gradient(self, "alpha")
+
+        return super()._spectrum(n, dimension, rng, orthogonal)._replace(pull=pull)
 
 
 class Periodic(Kernel):
@@ -245,52 +251,106 @@ class Periodic(Kernel):
     lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
     period: Any = parameter(default=1.0, constraint=positive, per_column=True)
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the RBF kernel on the circle."""
+    def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> Array:
         origin = b[:1]
-        return exp_of_multiple(squared_distance(self.wound(a - origin), self.wound(b - origin)), -0.5)
+        return _exp_of_multiple(cdist(self._wound(a - origin), self._wound(b - origin), "sqeuclidean"), -0.5)
 
-    def diagonal(self, a: Any) -> Any:
+    def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[Array, Pull]:
+        turns = [rows - b[:1] for rows in (a, b)]  # the origin moves all distances by nothing
+        circles = [self._wound(rows) for rows in turns]
+        gram, pull_circles = RBF()._gram_with_pullback(*circles)
+
+        def pull(adjoint: Array, points: bool) -> Pullback:
+            pulled = pull_circles(adjoint, True)
+            found = [self._unwound(*given) for given in zip(turns, circles, pulled[1:], strict=True)]
+            (lengthscale_a, turn_a), (lengthscale_b, turn_b) = found
+            angles = (turns[0] * turn_a).sum(axis=0) + (turns[1] * turn_b).sum(axis=0)
+            parameters = {
+                "lengthscale": _lengthscale_slope(lengthscale_a + lengthscale_b, self.lengthscale),
+                "period": _lengthscale_slope(-angles, self.period),
+            }
+            return (
+                Pullback(parameters, turn_a, turn_b)
+                if points
+                else Pullback(parameters, np.zeros(a.shape), np.zeros(b.shape))
+            )
+
+        return gram, pull
+
+    def diagonal(self, a: NDArray[Any]) -> Array:
         """Return ones."""
-        return namespace(a, self.lengthscale).ones(a.shape[0])
+        return np.ones(len(a))
 
-    def wound(self, a: Any) -> Any:
+    def _wound(self, a: Array) -> Array:
         """Map each column to a point on a circle of radius 1/lengthscale."""
         check_columns(self, "lengthscale", self.lengthscale, a.shape[1])
         check_columns(self, "period", self.period, a.shape[1])
-        xp = namespace(a, self.lengthscale, self.period)
         angle = 2.0 * math.pi * a / self.period
-        return xp.concatenate([xp.cos(angle) / self.lengthscale, xp.sin(angle) / self.lengthscale], axis=1)
+        return np.concatenate([np.cos(angle) / self.lengthscale, np.sin(angle) / self.lengthscale], axis=1)
 
-    def spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
+    def _unwound(self, a: Array, circle: Array, circle_bar: Array) -> tuple[Array, Array]:
+        """Return l ∂/∂l for each column, and the adjoint of the points, from that of points on the circle."""
+        d = a.shape[1]
+        cosine, sine, cosine_bar, sine_bar = circle[:, :d], circle[:, d:], circle_bar[:, :d], circle_bar[:, d:]
+        turned = (cosine * sine_bar - sine * cosine_bar) * (2.0 * math.pi / self.period)
+        return -(cosine * cosine_bar + sine * sine_bar).sum(axis=0), turned
+
+    def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
         """Draw harmonics of the period: j has probability exp(-1/l²) I_|j|(1/l²) (Jacobi-Anger)."""
         from scipy.special import ive
 
         check_columns(self, "lengthscale", self.lengthscale, dimension)
         check_columns(self, "period", self.period, dimension)
-        check_concrete(self, "lengthscale", self.lengthscale)
         concentration = np.broadcast_to(1.0 / np.square(self.lengthscale), dimension)
         harmonics = np.empty((n, dimension))
         for j, c in enumerate(concentration):
-            order = np.arange(-_harmonics_needed(c), _harmonics_needed(c) + 1)
+            most = 20 + math.ceil(12.0 * math.sqrt(c))  # the others carry a negligible part of the mass
+            order = np.arange(-most, most + 1)
             mass = ive(np.abs(order), c)
             harmonics[:, j] = rng.choice(order, size=n, p=mass / mass.sum())
-        return Spectrum(2.0 * math.pi * harmonics / self.period)
+
+        def pull(adjoint: Array, variance_bar: float) -> Gradient:
+            raise no_gradient(self, "lengthscale")
+
+        return Spectrum(2.0 * math.pi * harmonics / self.period, pull)
 
 
-def check_concrete(kernel: Kernel, name: str, value: Any) -> None:
-    """Raise if a number that frequencies are drawn from is being differentiated, which a draw does not allow."""
-    if is_traced(value):
-        raise ArgumentTypeError(
-            "kernel",
-            f"random frequencies of {type(kernel).__name__} are drawn at its {name}, so they have no gradient with "
-            "respect to it. Use features.Nystrom, or Fourier features of RBF or Matern kernels.",
-        )
+def median_heuristic(x: ArrayLike, *, per_column: bool = False, max_points: int = 1000, seed: int = 0) -> Any:
+    """Return the median distance between distinct points.
+
+    Pairs at distance zero (repeated rows) do not count; a column that never changes gets 1.
+
+    Parameters
+    ----------
+    x : array_like of shape (n, d)
+        Points.
+    per_column : bool
+        Whether each column gets a distance of its own.
+    max_points : int
+        Of more rows, so many are chosen at random.
+    seed : int
+        The seed of that choice.
+
+    Returns
+    -------
+    float or ndarray of shape (d,)
+
+    Examples
+    --------
+    >>> median_heuristic([[0.0], [1.0], [3.0]])
+    2.0
+    """
+    rows = as_rows(x, "x")
+    if len(rows) > max_points:
+        rows = rows[np.random.default_rng(seed).choice(len(rows), max_points, replace=False)]
+    if per_column:
+        return np.array([_median_distance(rows[:, [j]]) for j in range(rows.shape[1])])
+    return _median_distance(rows)
 
 
 def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
     """Raise if a parameter with one value for each column does not fit the points."""
-    size = np.shape(value)[0] if np.ndim(value) == 1 else 1
+    size = len(value) if np.ndim(value) == 1 else 1
     if size not in (1, columns):
         raise ArgumentError(
             name,
@@ -299,11 +359,97 @@ def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
         )
 
 
-def shaped_like(lengthscale: Any, scales: np.ndarray) -> Any:
+def shaped_like(lengthscale: Any, scales: Array) -> Any:
     """Return a lengthscale for each column, or their root mean square where one serves for all."""
     return scales if np.ndim(lengthscale) == 1 else float(np.sqrt(np.mean(np.square(scales))))
 
 
-def _harmonics_needed(concentration: float) -> int:
-    """Return how many harmonics carry all but a negligible part of the spectral mass."""
-    return 20 + math.ceil(12.0 * math.sqrt(concentration))
+def _squared_distance(a: NDArray[Any], b: NDArray[Any], lengthscale: Any) -> Array:
+    """Return squared scaled distances from differences, so that equal rows are at exactly zero.
+
+    Coordinates are taken from an origin among the points: data far from zero (calendar years, map coordinates)
+    lose no digits when they are scaled. Those that range over many lengthscales are scaled after they are subtracted.
+    """
+    origin = b[:1]
+    a, b = a - origin, b - origin
+    left, right = a / lengthscale, b / lengthscale
+    if _reach(left, right) < NEAR:
+        return cdist(left, right, "sqeuclidean")
+    return cdist(a, b, "sqeuclidean", w=np.broadcast_to(np.square(lengthscale) ** -1.0, a.shape[1]))
+
+
+def _reach(left: Array, right: Array) -> float:
+    """Return the largest absolute coordinate."""
+    return max(float(np.abs(rows).max(initial=0.0)) for rows in (left, right))
+
+
+def _distance_pullback(
+    a: Array, b: Array, lengthscale: Any, squared: Array, bar: Array, points: bool
+) -> tuple[Any, Array, Array]:
+    """Return the gradient of ``sum(bar * squared)`` with respect to lengthscale, a and b.
+
+    That of one lengthscale comes from the distances, -2/l Σ D∘(Δ/l)² for an adjoint D, so neither repeated rows nor
+    data that range over many lengthscales cost digits. Those of the points come from matrix products,
+    2(r∘a - D b)/l² with r the row sums of D, in coordinates about a common center. So do those of one lengthscale a
+    column within `NEAR` lengthscales of the center; beyond it they come from differences.
+    """
+    single = np.size(lengthscale) == 1
+    if single and not points:
+        slope = _lengthscale_slope(np.array([-2.0 * np.vdot(bar, squared)]), lengthscale)
+        return slope, np.zeros(a.shape), np.zeros(b.shape)
+    center = a.mean(axis=0)
+    left, right = (a - center) / lengthscale, (b - center) / lengthscale
+    products = bar @ np.column_stack([right, np.ones(len(right))])
+    first, row_sums, column_sums = products[:, :-1], products[:, -1:], bar.sum(axis=0)[:, None]
+    if single:
+        spread = np.array([np.vdot(bar, squared)])
+    elif _reach(left, right) < NEAR:
+        spread = ((row_sums * left - 2.0 * first) * left).sum(axis=0) + (column_sums * right**2).sum(axis=0)
+    else:
+        pairs = zip(a.T, b.T, strict=True)
+        spread = np.array([np.vdot(bar, np.square(one[:, None] - other)) for one, other in pairs]) / lengthscale**2
+    slope = _lengthscale_slope(-2.0 * spread, lengthscale)
+    if not points:
+        return slope, np.zeros(a.shape), np.zeros(b.shape)
+    a_bar = 2.0 * (row_sums * left - first) / lengthscale
+    return slope, a_bar, 2.0 * (column_sums * right - bar.T @ left) / lengthscale
+
+
+def _lengthscale_slope(slopes: Array, lengthscale: Any) -> Any:
+    """Return slopes for lengthscales, in their shape, from l ∂/∂l for each column."""
+    if np.ndim(lengthscale) == 0:
+        return float(slopes.sum()) / lengthscale
+    return (slopes if len(lengthscale) == len(slopes) else slopes.sum(keepdims=True)) / lengthscale
+
+
+def _matern32(squared: Array, out: Array) -> tuple[Array, Array]:
+    """Return (1 + √3 r) exp(-√3 r), in the memory of `out`, and exp(-√3 r)."""
+    r = np.sqrt(np.multiply(squared, 3.0, out=out), out=out)
+    decay = np.negative(r)
+    np.exp(decay, out=decay)
+    r += 1.0
+    r *= decay
+    return r, decay
+
+
+def _exp_of_multiple(values: Array, factor: float) -> Array:
+    """Return exp(factor * values) in the memory of the values, to save two passes through it."""
+    values *= factor
+    return np.exp(values, out=values)
+
+
+def _isotropic_directions(n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Array:
+    """Return n unit vectors, uniform on the sphere; orthogonal within each block of `dimension` if asked."""
+    if not orthogonal:
+        normal = rng.standard_normal((n, dimension))
+        return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+    blocks = rng.standard_normal((math.ceil(n / dimension), dimension, dimension))
+    q, r = np.linalg.qr(blocks)
+    uniform = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]  # the signs make q uniform (Haar)
+    return np.swapaxes(uniform, 1, 2).reshape(-1, dimension)[:n]
+
+
+def _median_distance(rows: Array) -> float:
+    distances = pdist(rows)
+    apart = distances[distances > 0]
+    return float(np.median(apart)) if apart.size else 1.0

@@ -4,6 +4,7 @@ from decond.linalg.adjoints import (
     LogDensityAdjoint,
     gaussian_log_density,
     gaussian_log_density_pullback,
+    half_solve_pullback,
     solve_pullback,
 )
 from decond.linalg.factors import (
@@ -13,10 +14,11 @@ from decond.linalg.factors import (
     NotPositiveDefiniteError,
     cholesky,
     cholesky_if,
+    inverses,
+    solve_general,
     square_root,
-    whiten,
+    with_jitter,
 )
-from decond.linalg.general import inverses, solve_general
 from decond.linalg.low_rank import LowRankPlusNoise, pivoted_cholesky
 from decond.linalg.products import (
     add_to_diagonal,
@@ -39,6 +41,7 @@ __all__ = [
     "cholesky_if",
     "gaussian_log_density",
     "gaussian_log_density_pullback",
+    "half_solve_pullback",
     "inverses",
     "mirrored",
     "multiply",
@@ -49,5 +52,5 @@ __all__ = [
     "symmetric_product",
     "times_symmetric",
     "transposed_times",
-    "whiten",
+    "with_jitter",
 ]

@@ -8,9 +8,14 @@ from scipy.linalg import blas
 
 from decond.linalg.factors import Factor
 from decond.linalg.products import multiply
-from decond.memory import new_matrix
 
-__all__ = ["LogDensityAdjoint", "gaussian_log_density", "gaussian_log_density_pullback", "solve_pullback"]
+__all__ = [
+    "LogDensityAdjoint",
+    "gaussian_log_density",
+    "gaussian_log_density_pullback",
+    "half_solve_pullback",
+    "solve_pullback",
+]
 
 
 def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -26,9 +31,24 @@ def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -
     (array([[0.5]]), array([[-1.5]]))
     """
     right_bar = factor.half_solve_transposed(half_bar, overwrite=True)
-    matrix_bar = new_matrix(factor.size, factor.size).T
-    matrix_bar.fill(0.0)  # nothing is written above the diagonal
+    matrix_bar = np.zeros((factor.size, factor.size)).T  # nothing is written above the diagonal
     return right_bar, blas.dsyr2k(-0.5, right_bar.T, solution.T, c=matrix_bar, trans=1, lower=0, overwrite_c=1).T
+
+
+def half_solve_pullback(factor: Factor, white: np.ndarray, white_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (B_bar, S_bar) of W = R⁻¹B.
+
+    B_bar = R⁻ᵀW_bar and S_bar = -½R⁻ᵀ(P + Pᵀ)R⁻¹ with P the lower triangle of W_bar Wᵀ, half of its diagonal.
+
+    >>> from decond.linalg import cholesky
+    >>> factor = cholesky(np.array([[4.0]]), "S")
+    >>> half_solve_pullback(factor, np.array([[3.0]]), np.array([[1.0]]))  # w = b/√s, so dw = db/2 and dw = -w/2s ds
+    (array([[0.5]]), array([[-0.375]]))
+    """
+    lower = np.tril(multiply(white_bar, white.T))
+    lower[np.diag_indices(len(lower))] *= 0.5
+    half = factor.half_solve_transposed(lower + lower.T)
+    return factor.half_solve_transposed(white_bar), -0.5 * factor.half_solve_transposed(half.T).T
 
 
 def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:

@@ -1,13 +1,11 @@
 """The only Cholesky and the only jitter: a factorization is a value that you hold and pass on."""
 
-from typing import Any
+import warnings
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import LinAlgWarning, blas, lapack, solve
 
-from decond.backend import namespace
 from decond.linalg.products import add_to_diagonal
-from decond.memory import new_copy, new_matrix
 from decond.messages import warn
 
 __all__ = [
@@ -17,15 +15,17 @@ __all__ = [
     "NotPositiveDefiniteError",
     "cholesky",
     "cholesky_if",
+    "inverses",
+    "solve_general",
     "square_root",
-    "whiten",
+    "with_jitter",
 ]
 
 JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)
 """What is added to the diagonal, in turn and relative to its mean, when a factorization fails."""
 
-TRACED_JITTER = 1e-10
-"""What is always added to a matrix that JAX may trace, because its values cannot be looked at."""
+ALWAYS_ADDED = 1e-10
+"""What is added, relative to the mean diagonal, where a factor has to change smoothly with the matrix."""
 
 CORNER = 64
 """Size up to which a triangular solve is left to BLAS; larger ones are split, and become mostly products."""
@@ -110,7 +110,7 @@ class Factor:
 
     def inverse_root(self) -> "InverseRoot":
         """Return R⁻¹."""
-        upper, _ = lapack.dtrtri(new_copy(self._upper), lower=0, overwrite_c=1)
+        upper, _ = lapack.dtrtri(self._upper.copy(order="K"), lower=0, overwrite_c=1)
         return InverseRoot(upper)
 
     def inverse_diagonal(self) -> np.ndarray:
@@ -127,7 +127,7 @@ class Factor:
             return blas.dtrsv(self._upper, b.ravel(), lower=0, trans=int(not transposed)).reshape(b.shape)
         if not b.flags.c_contiguous:
             return blas.dtrsm(1.0, self._upper, b, side=0, lower=0, trans_a=int(not transposed))
-        solution = b if overwrite else new_copy(b)
+        solution = b if overwrite else b.copy(order="K")
         _solve_from_right(solution.T, self._upper, transposed)
         return solution
 
@@ -150,7 +150,7 @@ class InverseRoot:
 
     def inverse(self) -> np.ndarray:
         """Return the lower triangle of S⁻¹; the part above it is junk."""
-        inverse, _ = lapack.dlauum(new_copy(self._upper), lower=0, overwrite_c=1)
+        inverse, _ = lapack.dlauum(self._upper.copy(order="K"), lower=0, overwrite_c=1)
         return inverse.T
 
     def squares(self) -> float:
@@ -160,11 +160,8 @@ class InverseRoot:
 
     def sandwich(self, rows: np.ndarray) -> np.ndarray:
         """Return the lower triangle of M S⁻¹ Mᵀ for rows M (n, m), with zeros above."""
-        white = blas.dtrmm(
-            1.0, self._upper, new_copy(np.ascontiguousarray(rows)).T, lower=0, trans_a=1, overwrite_b=1
-        )
-        product = new_matrix(len(rows), len(rows))
-        product.fill(0.0)
+        white = blas.dtrmm(1.0, self._upper, np.array(rows, order="C").T, lower=0, trans_a=1, overwrite_b=1)
+        product = np.zeros((len(rows), len(rows)))
         return blas.dsyrk(1.0, white, trans=1, c=product.T, lower=0, overwrite_c=1).T
 
 
@@ -261,18 +258,45 @@ def square_root(matrix: np.ndarray) -> np.ndarray:
 
 def _try_cholesky(matrix: np.ndarray) -> np.ndarray | None:
     """Return Rᵀ, or None if the matrix is not positive definite; LAPACK lets NaN pass, so that is looked for."""
-    upper, info = lapack.dpotrf(new_copy(matrix.T), lower=0, clean=0, overwrite_a=1)
+    upper, info = lapack.dpotrf(matrix.T.copy(order="K"), lower=0, clean=0, overwrite_a=1)
     return upper if info == 0 and np.isfinite(np.diagonal(upper)).all() else None
 
 
-def whiten(matrix: Any, right: Any, name: str) -> Any:
-    """Return R⁻¹ right with R Rᵀ = matrix + `TRACED_JITTER` of its mean diagonal, in numbers as when traced.
+def with_jitter(matrix: np.ndarray) -> np.ndarray:
+    """Return a matrix with `ALWAYS_ADDED` of its mean diagonal on its diagonal; the adjoint of this map is itself.
 
-    >>> whiten(np.array([[4.0]]), np.array([[1.0]]), "K").round(6)
-    array([[0.5]])
+    >>> with_jitter(np.array([[4.0]])) - 4.0 < 1e-9
+    array([[ True]])
     """
-    xp = namespace(matrix, right)
-    shifted = matrix + TRACED_JITTER * xp.trace(matrix) / len(matrix) * np.eye(len(matrix))
-    if xp is np:
-        return cholesky(shifted, name).half_solve(right)
-    return xp.linalg.solve(xp.linalg.cholesky(shifted), right)
+    shifted = matrix.copy()
+    add_to_diagonal(shifted, ALWAYS_ADDED * np.trace(matrix) / len(matrix))
+    return shifted
+
+
+def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
+    """Return matrix⁻¹ right for a square matrix that need not be symmetric.
+
+    >>> solve_general(np.array([[0.0, 2.0], [1.0, 0.0]]), np.array([4.0, 3.0]), "KD")
+    array([3., 2.])
+    """
+    label = f"{name} ({len(matrix)} x {len(matrix)})"
+    remedy = "Increase the regularization, or remove repeated points."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LinAlgWarning)
+        try:
+            solution = solve(matrix, right, assume_a="general", check_finite=False)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(f"{label} is singular. {remedy}") from None
+    if caught:
+        text = f"{label} is nearly singular, so its inverse is mostly rounding. {remedy}"
+        warn(JitterWarning(text, matrix=name, jitter=0.0))
+    return solution
+
+
+def inverses(matrices: np.ndarray) -> np.ndarray:
+    """Return the inverses of a stack of small matrices (..., d, d), such as the covariances of a mixture.
+
+    >>> inverses(np.array([[[2.0]], [[4.0]]])).ravel()
+    array([0.5 , 0.25])
+    """
+    return np.linalg.inv(matrices)

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from decond.memory import new_matrix
-
 __all__ = ["add_to_diagonal", "mirrored", "multiply", "symmetric_product", "times_symmetric", "transposed_times"]
 
 BLOCK = 256
@@ -25,7 +23,7 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     array([[11.]])
     """
     (a, trans_a), (b, trans_b) = _for_blas(left), _for_blas(right)
-    product = new_matrix(left.shape[0], right.shape[1])
+    product = np.empty((left.shape[0], right.shape[1]))
     if not product.size:
         return product
     blas.dgemm(1.0, b, a, c=product.T, trans_a=trans_b, trans_b=trans_a, overwrite_c=1)
@@ -53,7 +51,7 @@ def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     array([[1., 0.],
            [2., 5.]])
     """
-    product = new_matrix(left.shape[0], right.shape[1])
+    product = np.empty((left.shape[0], right.shape[1]))
     for start in range(0, len(product), BLOCK):
         stop = start + BLOCK
         product[start:stop, :stop] = multiply(left[start:stop], right[:, :stop])
@@ -69,9 +67,9 @@ def times_symmetric(left: np.ndarray, lower: np.ndarray, scale: float = 1.0) -> 
     array([[3., 5.]])
     """
     if left.flags.f_contiguous:
-        product = new_matrix(*left.T.shape)
+        product = np.empty(left.T.shape)
         return blas.dsymm(scale, lower.T, left, c=product.T, side=1, lower=0, overwrite_c=1)
-    product = new_matrix(*left.shape)
+    product = np.empty(left.shape)
     return blas.dsymm(scale, lower.T, left.T, c=product.T, side=0, lower=0, overwrite_c=1).T
 
 

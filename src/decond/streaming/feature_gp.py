@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from decond.autodiff import features_pullback, rows_pullback
 from decond.checks import check_choice
 from decond.errors import ArgumentError
 from decond.features import Nystrom
-from decond.features.base import FeatureMap
+from decond.features.feature_maps import FeatureMap
 from decond.gp import FunctionPrior, Posterior, WeightPrior
-from decond.linalg import JitterWarning, multiply, whiten
+from decond.linalg import JitterWarning, cholesky, multiply, with_jitter
 from decond.messages import warn
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
 from decond.streaming.sources import Chunk, Source
@@ -414,7 +413,7 @@ class _Transform:
 
     def pullback(self, rows: NDArray[Any], features: Array, adjoint: Array) -> dict[str, Any]:
         """Return what can be summed over chunks of the gradient of ``sum(adjoint * features)``."""
-        return features_pullback(self.features, rows, adjoint, _height(rows))
+        return self.features.pullback(rows, adjoint)[0]
 
     def gradient(self, total: dict[str, Any]) -> dict[str, Any]:
         """Return the gradient by path, from the sum of all pullbacks."""
@@ -433,7 +432,8 @@ class _LandmarkTransform(_Transform):
     def __init__(self, features: Nystrom) -> None:
         super().__init__(features)
         gram = features.base.gram(features.landmarks, features.landmarks)
-        self._inverse = whiten(gram, np.eye(len(gram)), "the Gram matrix of the Nyström landmarks")
+        factor = cholesky(with_jitter(gram), "the Gram matrix of the Nyström landmarks")
+        self._inverse = factor.half_solve(np.eye(len(gram)))
 
     def __call__(self, rows: NDArray[Any]) -> Array:
         return np.matmul(self.features.base.gram(rows, self.features.landmarks), self._inverse.T)
@@ -441,7 +441,7 @@ class _LandmarkTransform(_Transform):
     def pullback(self, rows: NDArray[Any], features: Array, adjoint: Array) -> dict[str, Any]:
         """Return the gradient through k(x, u), and Σφ_barᵀφ under the name "whitening"."""
         gram_bar = np.matmul(self._inverse.T, adjoint.T)
-        return {**self._pulled(rows, gram_bar, _height(rows)), "whitening": np.matmul(adjoint.T, features)}
+        return {**self._pulled(rows, gram_bar), "whitening": np.matmul(adjoint.T, features)}
 
     def gradient(self, total: dict[str, Any]) -> dict[str, Any]:
         """Add the gradient through k(u, u)."""
@@ -449,24 +449,17 @@ class _LandmarkTransform(_Transform):
         lower = np.tril(found.pop("whitening"))
         lower[np.diag_indices(len(lower))] *= 0.5
         bar = -multiply(multiply(self._inverse.T, lower), self._inverse)
-        within = self._pulled(self.features.landmarks, 0.5 * (bar + bar.T), 256)
+        within = self._pulled(self.features.landmarks, 0.5 * (bar + bar.T))
         return {path: value + within[path] for path, value in found.items()}
 
-    def _pulled(self, rows: NDArray[Any], gram_bar: Array, height: int) -> dict[str, Any]:
-        landmarks = self.features.landmarks
-        width = min(512, -(-len(landmarks) // 64) * 64)
-        found, _ = rows_pullback(self.features.base, landmarks, rows, gram_bar, (width, height))
-        return {f"base.{path}": bar for path, bar in found.items()}
+    def _pulled(self, rows: NDArray[Any], gram_bar: Array) -> dict[str, Any]:
+        found = self.features.base.pullback(self.features.landmarks, rows, gram_bar, points=False)
+        return {f"base.{path}": bar for path, bar in found.parameters.items()}
 
 
 def _transform(features: FeatureMap) -> _Transform:
     """Return the fastest way from many rows to these features."""
     return _LandmarkTransform(features) if isinstance(features, Nystrom) else _Transform(features)
-
-
-def _height(rows: NDArray[Any]) -> int:
-    """Return how many rows a pullback is compiled for: one height for all sizes where rows are few."""
-    return 1280 if len(rows) >= 1280 else 256
 
 
 @dataclass(frozen=True, eq=False)

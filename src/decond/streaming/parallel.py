@@ -15,10 +15,7 @@ from typing import TypeVar
 
 from decond.threads import one_blas_thread
 
-__all__ = ["ahead", "blas_threads_for", "map_in_order"]
-
-LARGE = 1024
-"""Side from which a matrix is worth several threads of BLAS between two passes (measured on two to sixteen cores)."""
+__all__ = ["ahead", "map_in_order"]
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -74,14 +71,6 @@ def ahead(items: Generator[Item, None, None]) -> Generator[Item, None, None]:
         while (item := following.result()) is not None:
             following = reader.submit(next, items, None)
             yield item
-
-
-def blas_threads_for(size: int) -> contextlib.AbstractContextManager[object]:
-    """Return a context for algebra of this size between two passes: only large matrices get several threads.
-
-    Those of BLAS go on spinning for a while when they have nothing left to do, on cores that the next pass needs.
-    """
-    return contextlib.nullcontext() if size >= LARGE else one_blas_thread()
 
 
 @functools.cache

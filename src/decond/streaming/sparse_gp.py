@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from decond.autodiff import gram_above, rows_pullback
 from decond.checks import check_choice, frozen
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.gp import FunctionPrior, Posterior
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel, Pull
 from decond.linalg import add_to_diagonal, cholesky, multiply
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
-from decond.streaming.parallel import blas_threads_for
 from decond.streaming.sources import Chunk, Source
 from decond.streaming.statistics import RegressionPosterior, Statistics
+from decond.threads import threads_for
 
 __all__ = ["ConditionalMeanPosterior", "SparseModel", "SparsePosterior", "WhiteningSettings", "evidence_and_gradient"]
 
@@ -175,21 +174,21 @@ def evidence_and_gradient(
         With respect to everything that `model.values()` and `model.points()` name.
     """
     points = len(model.inducing)
-    with blas_threads_for(points):
+    with threads_for(points):
         whitening = _whitening(model, settings)
     statistics = _statistics(model, whitening, source)
-    with blas_threads_for(points):
+    with threads_for(points):
         posterior = RegressionPosterior(statistics, whitening.prior, model.noise**2)
         coefficients = _adjoint_coefficients(whitening, posterior)
-    slopes = source.total(_GradientWork(_Grams.for_rows(model, source), whitening, coefficients))
-    with blas_threads_for(points):
+    slopes = source.total(_GradientWork(_Grams(model.kernel, model.inducing), whitening, coefficients))
+    with threads_for(points):
         bar = posterior.prior_adjoint
         turned = multiply(posterior.prior, bar)
         gram_bar = whitening.unwhitened(bar - turned - turned.T)
-        within, moved = _Grams(model.kernel, model.inducing).pullback(model.inducing, gram_bar)
+        within = model.kernel.symmetric_pullback(model.inducing, gram_bar)
         mediator_bar = -2.0 * float((turned * whitening.spread).sum())
-    gradient = {f"kernel.{path}": slope + within[path] for path, slope in slopes.parameters.items()}
-    gradient["inducing"] = slopes.points + 2.0 * moved
+    gradient = {f"kernel.{path}": slope + within.parameters[path] for path, slope in slopes.parameters.items()}
+    gradient["inducing"] = slopes.points + within.a + within.b
     misfit = posterior.noise**2 * slopes.squares
     gradient["noise"] = 2.0 * model.noise * posterior.noise_adjoint(misfit)
     tied = model.mediator_noise is None
@@ -300,7 +299,7 @@ class _Whitening:
     second term is never larger than one, whereas k(u, u) is multiplied by numbers as large as 1/τ².
     """
 
-    def __init__(self, kernel: Kernel, inducing: ArrayLike, ridge: float, settings: WhiteningSettings) -> None:
+    def __init__(self, kernel: Kernel, inducing: NDArray[Any], ridge: float, settings: WhiteningSettings) -> None:
         shifted = kernel.gram(inducing, inducing)
         add_to_diagonal(shifted, ridge)
         norm = float(np.abs(shifted).sum(axis=0).max())
@@ -346,8 +345,8 @@ def _whitening(model: SparseModel, settings: WhiteningSettings) -> _Whitening:
 
 def _statistics(model: SparseModel, whitening: _Whitening, source: Source) -> Statistics:
     """Return the statistics of all rows: the first pass."""
-    sums = source.total(_StatisticsWork(_Grams.for_rows(model, source), whitening))
-    with blas_threads_for(len(model.inducing)):
+    sums = source.total(_StatisticsWork(_Grams(model.kernel, model.inducing), whitening))
+    with threads_for(len(model.inducing)):
         return whitening.of_sums(sums)
 
 
@@ -377,32 +376,26 @@ class _Grams:
 
     kernel: Kernel
     inducing: Array
-    height: int | None = None
-    """Rows of a chunk, where there are so many that it pays to compile for their number and that of the points."""
-
-    @classmethod
-    def for_rows(cls, model: SparseModel, source: Source) -> "_Grams":
-        height = source.chunks.rows
-        return cls(model.kernel, model.inducing, height if len(source) >= height else None)
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """What to compile for: a close fit where rows are many, one for all sizes where they are few."""
-        n = len(self.inducing)
-        if self.height is not None:
-            return min(512, -(-n // 64) * 64), self.height
-        return (256 if n <= 256 else 512), 256
 
     def stack(self, rows: NDArray[Any], targets: Array) -> Array:
-        """Return the stack [k(u, rows); zᵀ; 1ᵀ]; of many rows, with zeros up to the height of a chunk."""
-        below = np.concatenate([targets.T, np.ones((1, len(rows)))])
-        if self.height is not None:
-            return gram_above(self.kernel, self.inducing, rows, below, self.height)
-        return np.concatenate([self.kernel.gram(self.inducing, rows), below])
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ]."""
+        stack = self._above(rows, targets)
+        self.kernel.gram(self.inducing, rows, out=stack[: len(self.inducing)])
+        return stack
 
-    def pullback(self, rows: NDArray[Any], bar: Array) -> tuple[dict[str, Any], Array]:
-        """Carry an adjoint on to the parameters of the kernel and to the inducing points."""
-        return rows_pullback(self.kernel, self.inducing, rows, bar, self.tile)
+    def stack_with_pullback(self, rows: NDArray[Any], targets: Array) -> tuple[Array, Pull]:
+        """Return the same, and the map from an adjoint of k(u, rows) to gradients."""
+        stack = self._above(rows, targets)
+        _, pull = self.kernel.gram_with_pullback(self.inducing, rows, out=stack[: len(self.inducing)])
+        return stack, pull
+
+    def _above(self, rows: NDArray[Any], targets: Array) -> Array:
+        """Return room for k(u, rows) above the targets and ones."""
+        n = len(self.inducing)
+        stack = np.empty((n + targets.shape[1] + 1, len(rows)))
+        stack[n:-1] = targets.T
+        stack[-1] = 1.0
+        return stack
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,7 +435,7 @@ class _GradientWork:
 
     def __call__(self, chunk: Chunk) -> _Slopes:
         n = len(self.grams.inducing)
-        stack = self.grams.stack(chunk.rows, chunk.targets)
+        stack, pull = self.grams.stack_with_pullback(chunk.rows, chunk.targets)
         bar = np.matmul(self.coefficients, self.whitening.of_chunk(stack))
-        parameters, points = self.grams.pullback(chunk.rows, bar[:n])
-        return _Slopes(parameters, points, float((bar[n:] ** 2).sum()))
+        pulled = pull(bar[:n], True)
+        return _Slopes(pulled.parameters, pulled.a, float((bar[n:] ** 2).sum()))

@@ -11,7 +11,7 @@ from decond.checks import as_rows, as_targets
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError
 from decond.kernels import RBF, median_heuristic
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 
 __all__ = ["c2st", "mmd", "total_variation", "variation_of_draws"]
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.base import as_kernel
+from decond.features.feature_maps import as_kernel
 from decond.kernels import RBF, Kernel, median_heuristic
 from decond.lfi.exceptions import (
     DegenerateDrawsWarning,
@@ -63,8 +63,7 @@ class InUnits(Kernel):
     kernel: Kernel
     back: Callable[[Any], Any]
 
-    def gram(self, a: Any, b: Any) -> Any:
-        """Return the Gram matrix of the rows in the user's units."""
+    def _gram(self, a: Any, b: Any) -> Any:
         return self.kernel.gram(self.back(a), self.back(b))
 
     def diagonal(self, a: Any) -> Any:

@@ -1,21 +1,26 @@
 """Kernel herding: points that together stand for an embedding (Chen, Welling & Smola 2010)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from decond.kernels.base import Kernel
+from decond.kernels.kernel import Kernel
 from decond.kernels.stationary import Stationary, check_columns
 
 __all__ = ["Herding"]
 
-CACHE_ENTRIES = 25_000_000
-"""Kernel entries kept for candidates that may be chosen again (200 MB)."""
 
-ROW_OVERHEAD = 4_000
-"""Kernel entries that could be computed in the time it takes to begin a row."""
+@dataclass(frozen=True)
+class HerdingSettings:
+    """When rows of the Gram matrix are remembered, and when they are computed together."""
 
-FEWEST_ROWS = 8
-"""Rows computed one by one before it is asked whether all of them together would be cheaper."""
+    cache_entries: int = 25_000_000
+    """Kernel entries kept for candidates that may be chosen again (200 MB)."""
+    row_overhead: int = 4_000
+    """Kernel entries that could be computed in the time it takes to begin a row."""
+    fewest_rows: int = 8
+    """Rows computed one by one before it is asked whether all of them together would be cheaper."""
 
 
 class Herding:
@@ -34,7 +39,11 @@ class Herding:
     """
 
     def __init__(
-        self, values: np.ndarray, candidates: np.ndarray, kernel: Kernel, cache_entries: int = CACHE_ENTRIES
+        self,
+        values: np.ndarray,
+        candidates: np.ndarray,
+        kernel: Kernel,
+        cache_entries: int = HerdingSettings.cache_entries,
     ) -> None:
         self.values, self.candidates, self.kernel = values, candidates, kernel
         self.cache_entries = cache_entries
@@ -61,7 +70,9 @@ class Herding:
             row = rows.get(best)
             if row is None:
                 new += 1
-                row = self._new_row(best, expected=(n - i) * new / (i + 1) if new >= FEWEST_ROWS else 0.0)
+                row = self._new_row(
+                    best, expected=(n - i) * new / (i + 1) if new >= HerdingSettings.fewest_rows else 0.0
+                )
             np.add(total, row, out=total)
             chosen[i] = best
         return chosen
@@ -75,7 +86,7 @@ class Herding:
         size = len(self.candidates)
         room_for_all = size**2 <= self.cache_entries
         missing = size - len(self._rows)
-        if room_for_all and expected * (size + ROW_OVERHEAD) > missing * size:
+        if room_for_all and expected * (size + HerdingSettings.row_overhead) > missing * size:
             self._remember_all()
             return self._rows[index]
         row: np.ndarray = self._gram(slice(index, index + 1))[0]
@@ -98,7 +109,7 @@ class Herding:
 
 def _scaled(kernel: Kernel, candidates: np.ndarray) -> np.ndarray | None:
     """Return candidates in lengthscales for kernels of the distance; to scale them takes longer than a kernel row."""
-    if not isinstance(kernel, Stationary) or type(kernel).gram is not Stationary.gram:
+    if not isinstance(kernel, Stationary) or type(kernel)._gram is not Stationary._gram:
         return None
     check_columns(kernel, "lengthscale", kernel.lengthscale, candidates.shape[1])
     return (candidates - candidates[:1]) / kernel.lengthscale

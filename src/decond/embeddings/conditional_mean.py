@@ -7,10 +7,10 @@ import numpy as np
 from decond.checks import as_number, as_row, as_targets, as_weights, check_same_length, frozen
 from decond.conditional.smoother import Smoother
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
-from decond.embeddings.mean import MeanEmbedding, weights_expectation
+from decond.embeddings.mean_embedding import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
-from decond.features.base import FeatureMap, as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import LowRankPlusNoise, gaussian_log_density, pivoted_cholesky
 from decond.notebook import card, definitions
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decond.checks import as_count, as_targets, as_weights, frozen
+from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.base import as_kernel
-from decond.herding import Herding
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import as_kernel
+from decond.kernels.kernel import Kernel
 from decond.notebook import card, curve, definitions
 from decond.parameters import same
 
@@ -80,7 +80,7 @@ class MeanEmbedding:
         return MeanEmbedding(self.kernel, self.points, self.weights / total)
 
     def herd(self, n: int, candidates: Any = None, kernel: Kernel | None = None) -> np.ndarray:
-        """Return n super-samples (n, d) from the candidates (by default the points), see `decond.herding`.
+        """Return n super-samples (n, d) from the candidates (by default the points), see `decond.embeddings.herding`.
 
         `kernel` is the kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
         """

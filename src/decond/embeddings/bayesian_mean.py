@@ -1,5 +1,6 @@
 """A Gaussian process on the embedding itself: a shrunken mean embedding, bands, and lengthscales from the sample."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,9 @@ from decond.checks import (
     column_names,
     frozen,
 )
-from decond.embeddings.conditional import fitted, query_rows
+from decond.embeddings.conditional_mean import fitted, query_rows
 from decond.embeddings.embedding_prior import EmbeddingPrior
-from decond.embeddings.mean import MeanEmbedding
+from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.embeddings.pseudolikelihood import (
     GaussianPseudolikelihood,
     Objective,
@@ -31,29 +32,28 @@ from decond.messages import warn
 
 __all__ = ["BayesianMeanEmbedding"]
 
-BLOCK_ENTRIES = 4_000_000
-"""Kernel values that are held at a time while rows are averaged (32 MB)."""
-
 AMPLITUDES = np.exp(np.linspace(-10.0, 5.0, 121))
 """Prior deviations of the embedding, root mean square over the points, among which the evidence chooses."""
 
-SMALLEST_NOISE = 1e-6
-"""Standard deviation that a feature has at least, where all rows are equal."""
 
-SMALLEST_PRIOR = 1e-150
-"""What the mean of r over the points is at least; amplitudes that make up for less overflow."""
+@dataclass(frozen=True)
+class ShrinkageSettings:
+    """Numbers of the Bayesian mean embedding and of its warnings."""
 
-LARGEST_AMPLITUDE = 3.0
-"""Prior deviation at the center of ν above which a narrow ν is warned of; embeddings are at most one."""
-
-LEAST_ROWS = 100
-"""Rows from which on it is warned of many columns; of fewer, shrinking may still help."""
-
-MOST_OWN = 0.5
-"""Share of a row's own feature in the average there, in the middle of the rows, above which it is warned."""
-
-EQUAL_WEIGHTS = 1e-2
-"""How much weights on points are held to equal ones; otherwise those of wide kernels are large, of either sign."""
+    block_entries: int = 4_000_000
+    """Kernel values that are held at a time while rows are averaged (32 MB)."""
+    smallest_noise: float = 1e-6
+    """Standard deviation that a feature has at least, where all rows are equal."""
+    smallest_prior: float = 1e-150
+    """What the mean of r over the points is at least; amplitudes that make up for less overflow."""
+    largest_amplitude: float = 3.0
+    """Prior deviation at the center of ν above which a narrow ν is warned of; embeddings are at most one."""
+    least_rows: int = 100
+    """Rows from which on it is warned of many columns; of fewer, shrinking may still help."""
+    most_own: float = 0.5
+    """Share of a row's own feature in the average there, in the middle of the rows, above which it is warned."""
+    equal_weights: float = 1e-2
+    """How much weights on points are held to equal ones; otherwise wide kernels have large ones, of either sign."""
 
 
 class BayesianMeanEmbedding:
@@ -177,7 +177,7 @@ class BayesianMeanEmbedding:
         gram = fitted(self, "kernel_").gram(self.points_, self.points_)
         equal = np.full(len(gram), 1.0 / len(gram))
         change = self._covariance @ self.weights_ - gram @ equal
-        add_to_diagonal(gram, EQUAL_WEIGHTS)
+        add_to_diagonal(gram, ShrinkageSettings.equal_weights)
         return MeanEmbedding(self.kernel_, self.points_, equal + cholesky(gram, "the Gram matrix of x").solve(change))
 
     def __repr__(self) -> str:
@@ -246,12 +246,14 @@ class BayesianMeanEmbedding:
         self._n = len(rows)
         self._prior = EmbeddingPrior(self.kernel_.lengthscale, self.spread, rows.mean(axis=0))
         observed, self._sampling = _moments(self.kernel_, self.points_, rows)
-        self.noise_ = max(float(np.sqrt(self._n * np.diagonal(self._sampling).mean())), SMALLEST_NOISE)
+        self.noise_ = max(
+            float(np.sqrt(self._n * np.diagonal(self._sampling).mean())), ShrinkageSettings.smallest_noise
+        )
         _warn_of_lonely_rows(observed, *rows.shape)
         self._covariance = self._prior.covariance(self.points_, self.points_)
         values, self._vectors = eigh(self._covariance)
         values = np.maximum(values, 0.0)
-        if values.mean() < SMALLEST_PRIOR:
+        if values.mean() < ShrinkageSettings.smallest_prior:
             raise ArgumentError(
                 "spread",
                 f"spread is {self.spread}, so narrow about the mean of x that the prior is zero at all rows. Widen "
@@ -259,7 +261,7 @@ class BayesianMeanEmbedding:
             )
         rotated = self._vectors.T @ observed
         self.amplitude_ = _amplitude(values, rotated, self.noise_**2 / self._n)
-        if self.spread is not None and self.amplitude_ > LARGEST_AMPLITUDE:
+        if self.spread is not None and self.amplitude_ > ShrinkageSettings.largest_amplitude:
             warn(
                 DataWarning(
                     "spread",
@@ -278,7 +280,7 @@ def _warn_of_lonely_rows(average: np.ndarray, n: int, d: int) -> None:
     Of few rows each has a large share in any case.
     """
     own = float(np.median(1.0 / (n * average)))
-    if own > MOST_OWN and n >= LEAST_ROWS:
+    if own > ShrinkageSettings.most_own and n >= ShrinkageSettings.least_rows:
         warn(
             DataWarning(
                 "x",
@@ -295,7 +297,7 @@ def _moments(kernel: RBF, points: np.ndarray, rows: np.ndarray) -> tuple[np.ndar
     n = len(rows)
     average = kernel.matmul(points, rows, np.full(n, 1.0 / n))
     scatter = np.zeros((len(points), len(points)))
-    height = max(1, BLOCK_ENTRIES // len(points))
+    height = max(1, ShrinkageSettings.block_entries // len(points))
     for start in range(0, n, height):
         centered = kernel.gram(points, rows[start : start + height]) - average[:, None]
         scatter += multiply(centered, centered.T)

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from decond.checks import as_row, check_choice, frozen
-from decond.embeddings.conditional import (
+from decond.embeddings.conditional_mean import (
     ConditionalMeanOperator,
     Operator,
     check_regularization,
@@ -13,10 +13,10 @@ from decond.embeddings.conditional import (
     query_rows,
 )
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
-from decond.embeddings.mean import MeanEmbedding, weights_expectation
+from decond.embeddings.mean_embedding import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
-from decond.features.base import FeatureKernel, FeatureMap, as_kernel
-from decond.kernels.base import Kernel
+from decond.features.feature_maps import FeatureKernel, FeatureMap, as_kernel
+from decond.kernels.kernel import Kernel
 from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, multiply
 
 __all__ = ["DeconditionalMeanOperator"]
