@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 PROGRAM = """
 from decond import TaskTransformedGP, kernels, problems
 p = problems.latent_function()
@@ -55,10 +57,7 @@ def run(repeats: int = 8) -> dict[str, Any]:
             found[name].append((idle, processor, busy))
     headings = ("seconds", "processor seconds", "seconds beside a busy process")
     rows = [
-        {
-            "fresh process": name,
-            **{heading: min(column) for heading, column in zip(headings, zip(*runs), strict=True)},
-        }
+        {"fresh process": name, **dict(zip(headings, np.min(runs, axis=0).tolist(), strict=True))}
         for name, runs in found.items()
     ]
     return {"benchmark": f"cold start, {os.cpu_count()} cores", "processes": rows}

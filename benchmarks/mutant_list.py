@@ -58,6 +58,9 @@ LINALG = [
         ("return -0.5 * float((white", "return -1.0 * float((white", TABLE_C),
         ("columns * (factor.log_determinant", "(factor.log_determinant"),
         ("share = -0.5 * alpha.shape[1]", "share = -0.5"),
+        ("lower[np.diag_indices(len(lower))] *= 0.5", "lower[np.diag_indices(len(lower))] *= 1.0", ALGEBRA),
+        ("half_solve_transposed(lower + lower.T)", "half_solve_transposed(lower)", ALGEBRA),
+        ("-0.5 * factor.half_solve_transposed(half.T)", "0.5 * factor.half_solve_transposed(half.T)", ALGEBRA),
         ("(-self._alpha).reshape", "self._alpha.reshape"),
     ),
     *_of(
@@ -72,6 +75,10 @@ LINALG = [
         ("vectors * np.sqrt(np.maximum(values", "vectors * (np.maximum(values"),
         ("return Factor(upper, relative * scale)", "return Factor(upper, relative)"),
         ("return norm * norm", "return norm"),
+        ("<= condition else None", ">= condition else None"),
+        ("dpocon(self._upper, norm)", "dpocon(self._upper, 1.0)"),
+        ("np.trace(matrix) / len(matrix)", "np.trace(matrix)"),
+        ("scale = float(np.abs(np.diagonal(matrix)).mean())", "scale = 1.0"),
         ("JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)", "JITTERS = (1e-14, 1e-12, 1e-10, 1e-2)"),
     ),
     *_of(
@@ -81,8 +88,17 @@ LINALG = [
         ("(b - multiply(self.basis, inside)) / self.noise", "(b - multiply(self.basis, inside))"),
         ("(outside**2).sum() / self.noise", "(outside**2).sum()", TASKS),
         ("column / np.sqrt(remaining[pivot])", "column / remaining[pivot]"),
+        ("int(np.argmax(remaining))", "int(np.argmin(remaining))"),
+        ("remaining - factor[:, k] ** 2", "remaining - factor[:, k]"),
+        ("add_to_diagonal(core, noise)", "add_to_diagonal(core, noise**2)"),
     ),
-    *_of("linalg/products.py", ALGEBRA, ("blas.dsymm(scale, lower.T, left.T", "blas.dsymm(1.0, lower.T, left.T")),
+    *_of(
+        "linalg/products.py",
+        ALGEBRA,
+        ("blas.dsymm(scale, lower.T, left.T", "blas.dsymm(1.0, lower.T, left.T"),
+        ("np.tril(corner, -1).T", "np.tril(corner).T"),
+        ("full[start:stop, :start].T", "full[:start, start:stop]"),
+    ),
 ]
 
 KERNELS_AND_FEATURES = [
@@ -475,7 +491,7 @@ INFERENCE = [
         SIMULATORS,
         ("return log_evidence - float(", "return log_evidence + float("),
         ("source.herding(points, kernel)", "source.normalized().herding(points, kernel)"),
-        ("outer.center + outer.scale * inner.center", "outer.center + inner.center"),
+        ("outer.scale * inner.scale)", "inner.scale)"),
     ),
 ]
 
