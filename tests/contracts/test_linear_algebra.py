@@ -5,7 +5,7 @@ import pytest
 
 from decond import linalg
 
-SIZES = (1, 5, 150)  # of one entry, small, and larger than the blocks that solves are split into
+SIZES = (1, 5, 300)  # of one entry, small, and larger than the blocks of solves and products
 
 
 @pytest.fixture(params=SIZES)
