@@ -17,7 +17,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from decond.estimators.fit_check import compare_settings
 
 from benchmarks.zoo_problems import KINDS, MULTIPLICATIVE, SMALL_NOISE, Problem, multiplicative, small_noise
 from benchmarks.zoo_problems import problem as draw_problem
@@ -110,7 +109,7 @@ class Job:
     draw: Callable[[int], Problem]
     models: Mapping[str, Fit]
     check: bool = False
-    """Whether to compare the default models as ``model.check()`` does, without fitting the other setting again."""
+    """Whether to compare the default models with the other setting, by ``model.check()``."""
 
     def __call__(self, seed: int) -> list[Row]:
         """Return the scores of every model on one problem, and print them as they come."""
@@ -124,7 +123,7 @@ class Job:
         if self.check:
             for name, other in ((RIGHT, WRONG), (WRONG, RIGHT)):
                 if fitted.get(name) is not None and fitted.get(other) is not None:
-                    rows[name]["hint"] = compare_settings(fitted[name], ("see the other facts", fitted[other])).hint
+                    rows[name]["hint"] = fitted[name].check().hint
                     print(f"{name}: hint {rows[name]['hint'] or 'none'}", flush=True)
         return list(rows.values())
 
