@@ -109,7 +109,7 @@ class Job:
     draw: Callable[[int], Problem]
     models: Mapping[str, Fit]
     check: bool = False
-    """Whether to compare the default models as ``model.check()`` does, without fitting the other setting again."""
+    """Whether to compare the default models with the other setting, by ``model.check()``."""
 
     def __call__(self, seed: int) -> list[Row]:
         """Return the scores of every model on one problem, and print them as they come."""

@@ -19,8 +19,6 @@ INTRODUCTION = """\
 next. `decond --install-completion` lets your shell complete commands and options.
 """
 
-END = "::: decond.cli.app\n"
-
 ABOUT_SHELLS = ("install_completion", "show_completion")
 """Options whose help depends on the shell of whoever asks."""
 
@@ -29,7 +27,7 @@ def page() -> str:
     """Return the page."""
     group: Any = typer.main.get_command(app)
     commands = [_section(f"decond {name}", command.params, command.help) for name, command in group.commands.items()]
-    return "\n".join([INTRODUCTION, _section("decond", group.params, group.help), *commands, END])
+    return "\n".join([INTRODUCTION, _section("decond", group.params, group.help), *commands])
 
 
 def _section(name: str, parameters: list[Any], text: str) -> str:

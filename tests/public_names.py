@@ -1,43 +1,23 @@
-"""What of decond is public: the names that a package lists, and those of the modules that extensions build on."""
+"""What of decond is public: the names on the API pages."""
 
 import functools
 import importlib
 import inspect
-import pkgutil
+import re
+from pathlib import Path
 
-import decond
-
-EXTENSION_POINTS = (  # inside packages, named in ARCHITECTURE.md as the places where something new is added
-    "decond.estimators.model_comparison",
-    "decond.gp.conditioning",
-    "decond.gp.linear_gaussian",
-    "decond.gp.posteriors",
-    "decond.streaming.sources",
-)
+PAGES = Path(__file__).parents[1] / "docs" / "api"
+DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 
-def public_modules():
-    """Return the names of all packages, of the modules beside them, and of the extension points."""
-    found = [module.name for module in pkgutil.iter_modules(decond.__path__, "decond.")]
-    found.remove("decond.__main__")
-    return ["decond", *found, "decond.lfi.diagnostics", "decond.lfi.exceptions", *EXTENSION_POINTS]
+def public_paths():
+    """Return the paths that the API pages name, in order."""
+    return [path for page in sorted(PAGES.glob("*.md")) for path in DIRECTIVE.findall(page.read_text("utf-8"))]
 
 
 def public_names():
-    """Return every public class, function and constant once, by its shortest path below its package."""
-    names = {}
-    for module_name in public_modules():
-        module = importlib.import_module(module_name)
-        for name in module.__all__:
-            value = getattr(module, name)
-            if not inspect.ismodule(value) and not (module_name == "decond" and value_is_elsewhere(value)):
-                names.setdefault(identity(value, name), f"{module_name}.{name}")
-    return {path: resolve(path) for path in names.values()}
-
-
-def value_is_elsewhere(value):
-    """Tell whether a name of decond itself is one of its packages' names."""
-    return getattr(value, "__module__", "").startswith("decond.")
+    """Return every public class, function and constant by its path."""
+    return {path: resolve(path) for path in public_paths()}
 
 
 def identity(value, name):

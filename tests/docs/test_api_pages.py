@@ -1,41 +1,51 @@
-"""The API pages and the public names are the same list."""
+"""What the API pages show is what users import."""
 
-import re
+import importlib
+import inspect
 from collections import Counter
-from pathlib import Path
 
 import api_pages
 import command_line
-from public_names import identity, public_names, resolve
+import pytest
+from public_names import PAGES, identity, public_names, public_paths
 
-PAGES = Path(__file__).parents[2] / "docs" / "api"
-DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
+from decond.lfi import exceptions
 
-
-def directives():
-    return [path for page in sorted(PAGES.glob("*.md")) for path in DIRECTIVE.findall(page.read_text("utf-8"))]
-
-
-def thing(path):
-    """Return what is behind a path, with the name that it has there."""
-    name = path.rpartition(".")[2]
-    return name, identity(resolve(path), name)
+FOR_USERS = ("", ".datasets", ".embeddings", ".estimators", ".io", ".lfi.diagnostics", ".problems", ".reports")
+"""Packages of which users call every name; others have names that only the library uses."""
 
 
-def test_every_public_name_is_on_one_api_page():
-    counts = Counter(map(thing, directives()))
-    missing = [path for path in public_names() if not counts[thing(path)]]
-    twice = sorted(name for (name, _), count in counts.items() if count > 1)
-    assert not missing, (
-        f"on no page under docs/api: {', '.join(missing)}. Add ::: lines to the page where they belong."
-    )
-    assert not twice, f"on more than one page under docs/api: {', '.join(twice)}."
+def things():
+    """Return what the API pages name, whatever it is called."""
+    return Counter(identity(value, path.rpartition(".")[2]) for path, value in public_names().items())
 
 
-def test_api_pages_show_public_names_only():
-    public = set(map(thing, public_names()))
-    extra = [path for path in directives() if thing(path) not in public]
-    assert not extra, f"on a page under docs/api, but in no list of public names: {', '.join(extra)}."
+def test_no_name_is_on_two_pages():
+    assert len(public_paths()) == len(set(public_paths()))
+    assert set(things().values()) == {1}
+
+
+@pytest.mark.parametrize("package", FOR_USERS)
+def test_everything_for_users_is_on_a_page(package):
+    module = importlib.import_module(f"decond{package}")
+    values = {name: getattr(module, name) for name in module.__all__}
+    shown = things()
+    missing = [
+        name for name, value in values.items() if not inspect.ismodule(value) and identity(value, name) not in shown
+    ]
+    assert not missing, f"on no page under docs/api: {', '.join(missing)}. Add a ::: line where each belongs."
+
+
+@pytest.mark.parametrize("path", public_paths())
+def test_a_name_on_a_page_is_declared_public(path):
+    module, _, name = path.rpartition(".")
+    assert name in importlib.import_module(module).__all__
+
+
+def test_all_errors_of_inference_are_explained():
+    text = (PAGES / "lfi.md").read_text("utf-8")
+    missing = [name for name in exceptions.__all__ if f"`{name}`" not in text and f"lfi.{name}\n" not in text]
+    assert not missing
 
 
 def test_the_page_of_the_command_line_is_that_of_the_commands():

@@ -44,7 +44,7 @@ def compare(
 
         decond compare exponential_gamma --methods residual,dme,smc
 
-    `lfi.compare` and `gp.compare` do the same in Python, for your own simulator and tables.
+    `lfi.compare` and `estimators.compare` do the same in Python, for your own simulator and tables.
     """
     chosen = methods if methods == "all" else [name.strip() for name in methods.split(",")]
     check_folder(output, ("compare.csv", "compare.json", "compare.png"), force)

@@ -13,7 +13,7 @@ from decond.lfi.methods.method import nearest_distances
 from decond.lfi.posterior_draws import Observation, Posterior
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import Standardizer
-from decond.notebook import card, sentences
+from decond.notebook import card, percent, sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,9 +82,7 @@ class PredictiveCheck:
         """The numbers behind the verdict."""
         count = len(self.simulated)
         unusual = min(self.distance_share, self.extreme_share)
-        lines = [
-            f"{100.0 * unusual:.2g} % of {count} predicted data sets are at least as unusual as the observation."
-        ]
+        lines = [f"{percent(unusual)} of {count} predicted data sets are at least as unusual as the observation."]
         far = np.argsort(self.tail_shares)[:3]
         named = [f"{self.names[j]} ({self.tail_shares[j]:.1%})" for j in far if self.tail_shares[j] < 0.05]
         if named and not self.passed:
@@ -102,7 +100,7 @@ class PredictiveCheck:
         from decond.plotting import PredictiveDisplay
 
         shown = self.shown()
-        names, notes = [self.names[j] for j in shown], [f"tail {100.0 * self.tail_shares[j]:.2g} %" for j in shown]
+        names, notes = [self.names[j] for j in shown], [f"tail {percent(self.tail_shares[j])}" for j in shown]
         return PredictiveDisplay(self.simulated[:, shown], self.observed[shown], names, notes=notes).plot(ax)
 
     def shown(self) -> np.ndarray:

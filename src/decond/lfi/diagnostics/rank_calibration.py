@@ -303,10 +303,14 @@ class Calibration:
         if self.planned is not None and self.n < self.planned:
             lines.append(f"Time allowed {self.n} of {self.planned} planned posteriors.")
         for name in self.failing:
-            words, p = " and ".join(self._words(name)), f"p = {max(self.p_values[name], 0.001):.2g}"
+            words, value = " and ".join(self._words(name)), self.p_values[name]
+            p = "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
             if name == self.joint:
+                levels, shares_held = self.coverage.levels, self.coverage.shares[name]
+                worst = int(np.argmax(np.abs(shares_held - levels)))
                 lines.append(
-                    f"Regions of all parameters ({name}) are {words}: 90 % regions hold {inside[name]:.0%} ({p})."
+                    f"Regions of all parameters ({name}) are {words}: those of {100.0 * levels[worst]:.0f} % hold "
+                    f"{100.0 * shares_held[worst]:.0f} % ({p})."
                 )
                 continue
             side = "low" if self.bias[name] > 0.0 else "high"
