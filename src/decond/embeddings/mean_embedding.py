@@ -10,16 +10,12 @@ from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.feature_maps import as_kernel
 from decond.kernels.kernel import Kernel
-from decond.notebook import card, curve, definitions
 from decond.parameters import same
 
 if TYPE_CHECKING:
     from decond.plotting import EmbeddingDisplay
 
 __all__ = ["MeanEmbedding"]
-
-CURVE_POINTS = 80
-"""Points of the small curve that notebooks show."""
 
 
 class MeanEmbedding:
@@ -135,18 +131,6 @@ class MeanEmbedding:
             f"MeanEmbedding({self.kernel!r}, {len(self)} points in {self.points.shape[1]} dimension(s), "
             f"weights sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative)"
         )
-
-    def _repr_html_(self) -> str:
-        """Show kernel and weights and, of one column, the function μ, for notebooks."""
-        entries = {
-            "kernel": repr(self.kernel),
-            "points": f"{len(self)} in {self.points.shape[1]} dimension(s)",
-            "weights": f"sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative",
-        }
-        if self.points.shape[1] == 1 and self.points.dtype.kind == "f":
-            grid = np.linspace(self.points.min(), self.points.max(), CURVE_POINTS)
-            entries["μ"] = curve(grid, self(grid))
-        return card("MeanEmbedding", "", definitions(entries))
 
 
 def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:
