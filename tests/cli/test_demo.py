@@ -16,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("folder")
 @pytest.fixture
 def few_days(monkeypatch):
     """Let the demonstration have fewer and shorter days."""
-    small = demo.wind_turbine(n_days=12, readings=4)
-    monkeypatch.setattr(demo, "wind_turbine", lambda: small)
+    small = demo.wind_day(n_days=12, readings=4)
+    monkeypatch.setattr(demo, "wind_day", lambda: small)
 
 
 def test_demo_prints_and_writes_what_it_found(few_days):

@@ -187,7 +187,7 @@ def test_memory_that_runs_out_is_one_message(monkeypatch):
     def fails():
         raise MemoryError("Unable to allocate 74.5 GiB")
 
-    monkeypatch.setattr(demo, "wind_turbine", fails)
+    monkeypatch.setattr(demo, "wind_day", fails)
     message = refusal("demo")
     assert "74.5 GiB" in message
     assert "--sparse" in message

@@ -233,4 +233,6 @@ def test_a_diagnosis_shows_its_verdict():
     page = page_of(report)
     assert "script" not in page.tags
     assert all(sentence in page.text for sentence in report.sentences)
-    assert all(HOSTILE in repr(shown) for shown in (calibration, check))
+    assert repr(check) == "PredictiveCheck(observation unlike the predictions; 2 summaries of 300 simulations)"
+    assert repr(report.sufficiency) == "Sufficiency(fine; errors +0 ± 10 % with half of 40 simulations)"
+    assert repr(calibration.coverage).startswith("Coverage(under-confident; 60 posteriors of ")

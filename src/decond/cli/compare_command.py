@@ -2,10 +2,11 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
 from decond.cli.console import print_json, print_sentences, print_table, print_warnings, print_wrote
 from decond.cli.options import AsJson, Folder, Force
@@ -74,11 +75,11 @@ def _compare_on_tables(problem: str, methods: str | list[str], seeds: int) -> "C
     from decond.estimators import compare
 
     if problem == "wind":
-        from decond.cli.demo import wind_turbine
+        from decond.datasets import wind_day
 
-        wind = wind_turbine()
-        day, day_task = wind.hours[["day"]].astype(str), wind.days[["day"]].astype(str)
-        data: tuple[Any, ...] = (wind.hours[["wind"]], day, day_task, wind.days["power"].to_numpy())
+        wind = wind_day()
+        days = wind.groups.astype(str)[:, None], wind.z.index.to_numpy().astype(str)[:, None]
+        data: tuple[ArrayLike, ...] = (wind.x, *days, wind.z.to_numpy())
         truth = wind.curve()
     else:
         from decond.problems import latent_function

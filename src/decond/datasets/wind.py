@@ -61,6 +61,20 @@ class WindDay:
     z_true: np.ndarray = field(repr=False)
     """Hourly power in kW at `x_true`."""
 
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return wind speeds and the true power there: means in bins of 0.5 m/s with at least 20 hours.
+
+        >>> speeds, power = wind_day().curve()
+        >>> bool(power[speeds > 12.0].min() > 1500.0)
+        True
+        """
+        wind = self.x_true["ws_hub"].to_numpy()
+        index = (wind / 0.5).astype(int)
+        hours = np.bincount(index)
+        known = hours >= 20
+        speeds, powers = (np.bincount(index, v)[known] / hours[known] for v in (wind, self.z_true))
+        return speeds, powers
+
 
 def load_wind() -> Wind:
     """Return hourly and daily readings of a wind turbine in 2014 and 2015.
