@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from decond.plotting.display import save_figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["PrintedTable", "Reading", "Row", "compare", "published_values", "readings", "write_comparison"]
 
@@ -201,7 +202,7 @@ def tabulated(rows: list[Row]) -> PrintedTable:
     return PrintedTable("", headings, [line[: len(headings)] for line in cells])
 
 
-def save_numbers(folder: Path, name: str, figure: Any, numbers: Mapping[str, Any]) -> list[Path]:
+def save_numbers(folder: Path, name: str, figure: "Figure", numbers: Mapping[str, Any]) -> list[Path]:
     """Write a figure as PNG and its numbers as JSON.
 
     Parameters
@@ -217,7 +218,8 @@ def save_numbers(folder: Path, name: str, figure: Any, numbers: Mapping[str, Any
     list of Path
         The two files.
     """
-    picture, data = save_figure(figure, folder / f"{name}.png"), folder / f"{name}.json"
+    picture, data = folder / f"{name}.png", folder / f"{name}.json"
+    figure.savefig(picture, dpi=120)
     data.write_text(json.dumps(numbers, indent=2) + "\n")
     return [picture, data]
 
