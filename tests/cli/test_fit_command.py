@@ -10,7 +10,7 @@ from commands import decond, invoke, refusal
 from expected import raised, refused, says_little
 from report_pages import ReportPage
 
-from decond.cli.fit_request import CHECKED_SIZE, Facts, FitJob, FitRequest, Search, prepare
+from decond.cli.fit_request import CHECKED_SIZE, FitJob, FitRequest, prepare
 from decond.io import load
 from decond.reports import fit_report
 from decond.tables import TableError
@@ -55,7 +55,7 @@ def of_pairs(**options):
 
 def of_days(**options):
     """Return what `DAYS` asks for unless options say otherwise."""
-    options = {"aggregate": True, "search": Search(restarts=0), **options}
+    options = {"aggregate": True, "restarts": 0, **options}
     return FitRequest([Path("hours.csv"), Path("days.csv")], ["wind"], ["day"], "power", **options)
 
 
@@ -132,7 +132,7 @@ def test_files_of_a_spreadsheet_are_fitted_as_their_twins():
 def test_facts_about_pairs_reach_the_estimator():
     write_pairs_and_task(20, 20)
     with_columns("task.csv", se=np.linspace(0.1, 0.3, 20))
-    job = prepare(of_pairs(facts=Facts("single", 0.1, z_std="se")))
+    job = prepare(of_pairs(targets="single", drift=0.1, z_std="se"))
     assert (job.estimator.targets, job.estimator.drift) == ("single", 0.1)
     np.testing.assert_array_equal(job.data["z_std"], np.linspace(0.1, 0.3, 20))
     plain = prepare(of_pairs())
@@ -149,7 +149,7 @@ def test_facts_about_pairs_reach_the_estimator():
 def test_sizes_of_groups_reach_the_estimator(given, sizes, aggregate):
     write_days()
     with_columns("days.csv", hours=24)
-    request = of_days(labels=True, aggregate=aggregate, facts=Facts(group_sizes=given))
+    request = of_days(labels=True, aggregate=aggregate, group_sizes=given)
     assert prepare(request).data["group_sizes"] == sizes
     assert hasattr(fitted(request), "posterior_")
 
@@ -158,7 +158,7 @@ def test_errors_of_groups_are_matched_by_label():
     write_days()
     days = pd.read_csv("days.csv").assign(se=np.arange(1.0, 13.0))
     days.iloc[::-1].to_csv("days.csv", index=False)
-    errors = prepare(of_days(facts=Facts(z_std="se"))).data["z_std"]
+    errors = prepare(of_days(z_std="se")).data["z_std"]
     assert errors.to_dict() == {str(day): day + 1.0 for day in range(12)}
 
 
@@ -378,7 +378,7 @@ def test_groups_are_not_smaller_than_what_is_listed_of_them():
     with_columns("days.csv", hours=[3.0] + [24.0] * 11)
     for sizes in ("3", "hours"):
         with refused("group_sizes"):
-            fitted(of_days(facts=Facts(group_sizes=sizes)))
+            fitted(of_days(group_sizes=sizes))
 
 
 def test_a_group_has_one_size():
@@ -386,11 +386,11 @@ def test_a_group_has_one_size():
     days = pd.read_csv("days.csv").assign(hours=24)
     pd.concat([days, days.assign(hours=23)]).to_csv("days.csv", index=False)
     with refused("--group-sizes"):
-        prepare(of_days(labels=True, aggregate=False, facts=Facts(group_sizes="hours")))
+        prepare(of_days(labels=True, aggregate=False, group_sizes="hours"))
 
 
 def test_standard_errors_are_not_negative():
     write_days()
     with_columns("days.csv", se=-1.0)
     with refused("z_std"):
-        fitted(of_days(facts=Facts(z_std="se")))
+        fitted(of_days(z_std="se"))

@@ -81,9 +81,9 @@ def test_a_page_has_the_verdict_the_data_the_numbers_and_how_to_repeat_it(page, 
     assert set(page.checks) == {"deconditioning", "error bars", "bounds", "search"}
     counts = [(line[0], line[2]) for line in read.rows("data-shape")]
     assert counts == [("wind", "96"), ("group", "96"), ("group", "24"), ("power", "24")]
-    learned = {line[2]: line[1] for line in read.rows("hyperparameters")}
+    learned = {line[0]: line[1] for line in read.rows("hyperparameters")}
     assert learned["log evidence"] == number(gp.log_marginal_likelihood(), 6)
-    assert learned["lengthscale of wind"] == number(gp.kernel_.kernel.lengthscale)
+    assert learned["lengthscale of wind"] == f"{number(gp.kernel_.kernel.lengthscale)} m/s"
     assert read.items("warnings") == ["the wind was weak"]
     assert read.items("notes") == ["one day is missing"]
     assert read.command == "decond fit 'my hours.csv'"
@@ -191,7 +191,7 @@ def test_a_page_tells_facts_candidates_and_ranges_of_sampled_numbers():
         weights = {name: float(weight) for name, weight in read.rows("candidates")} if candidates else {}
         assert weights == {name: round(weight, 2) for name, weight in gp.average_.table()[:candidates]}
         assert all(fact in read.sections["data-shape"].text for fact in facts_in_words(gp, data))
-        assert {len(line) for line in read.rows("hyperparameters")} == {3 if candidates else 4}
+        assert {len(line) for line in read.rows("hyperparameters")} == {2 if candidates else 3}
         assert (report.checks["facts"].state, report.checks["facts"].sentence) == (State.DOUBT, "look here")
 
 
@@ -247,7 +247,7 @@ def test_a_mediator_of_numbers_is_described():
         ["y", "50"],
         ["power", "50"],
     ]
-    assert "lengthscale of y" in [line[2] for line in read.rows("hyperparameters")]
+    assert "lengthscale of y" in [line[0] for line in read.rows("hyperparameters")]
     series = chart_of(read)["series"]
     assert sum(bool(item.get("dash")) for item in series.values()) == 4
     assert series["data"]["label"] == "targets, at E[x | y]"

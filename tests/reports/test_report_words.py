@@ -6,8 +6,7 @@ import pytest
 from report_pages import ReportPage, chart_of
 from scipy import stats
 
-from decond import AggregateGP, DirectGP, lfi
-from decond.kernels import RBF
+from decond import AggregateGP, lfi
 from decond.lfi import diagnostics
 from decond.lfi.diagnostics import Sufficiency
 from decond.lfi.diagnostics.predictive_checks import observation_among
@@ -37,15 +36,6 @@ def test_a_middling_resolution_is_good_and_baselines_are_explained(somewhat):
     explained = {item["label"]: item["note"] for item in series if "note" in item}
     assert read.facts("function") == explained
     assert set(explained) == {item["label"] for item in series if item.get("dash")}
-
-
-def test_a_long_lengthscale_is_called_straight():
-    x = pd.DataFrame({"salinity": np.linspace(0.0, 18.0, 40)})
-    z = pd.Series(0.78 + 0.78 * x["salinity"] / 18.0 + 0.02 * np.random.default_rng(0).standard_normal(40))
-    data = {"X": x, "y": z.rename("growth")}
-    gp = DirectGP(4.0 * RBF(5.0), n_restarts=0, uncertainty="plain").fit(**data)
-    rows = {name: sentence for sentence, _, name in ReportPage(fit_report(gp, data).html).rows("hyperparameters")}
-    assert "straight" in rows["lengthscale of salinity"]
 
 
 PRIOR = lfi.Prior({"rate": stats.uniform(0.0, 2.0), "share": stats.gamma(0.5)})

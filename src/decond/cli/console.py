@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def messages_of(caught: Iterable[warnings.WarningMessage]) -> list[str]:
     return list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def print_json(data: Any) -> None:
+def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; numbers that JSON does not have become null."""
     plain = json.loads(json.dumps(data, default=str), parse_constant=lambda name: None)
     typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))

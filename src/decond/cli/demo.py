@@ -151,7 +151,7 @@ class _Answers:
         speeds, truth = self.problem.curve()
         grid = np.linspace(0.0, speeds.max(), 200)
         mean, std = self.models[OURS].predict(_winds(grid), return_std=True)
-        names = {"name": "wind speed at the hub (m/s)", "target_name": "power (kW)"}
+        names: Any = {"name": "wind speed at the hub (m/s)", "target_name": "power (kW)"}
         display = FunctionDisplay.from_predictions(grid, mean, std, **names, label=OURS)
         wind = self.problem.x["ws_hub"].groupby(self.problem.groups).mean()
         plot_points(display.ax_, wind, self.problem.z, label=f"means of {len(wind)} days")

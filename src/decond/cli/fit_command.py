@@ -16,13 +16,15 @@ from decond.cli.console import (
     print_warnings,
     print_wrote,
 )
-from decond.cli.fit_request import Facts, FitJob, FitRequest, Search, prepare, workers_for
+from decond.cli.fit_request import FitJob, FitRequest, prepare, workers_for
 from decond.cli.options import AsJson, Decimal, Encoding, Force, ReportFile, Seed, Separator, text_format
 from decond.cli.output_files import check_outputs
 from decond.errors import ArgumentError
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from decond.reports import Report
 
 __all__ = ["fit"]
@@ -157,10 +159,27 @@ def fit(
 
     With --report page.html the result can be read, shown and kept as one page.
     """
-    facts = Facts(targets, drift, group_sizes, z_std)
-    search = Search(uncertainty, inducing, restarts, max_iterations, seed)
-    reading = text_format(encoding, separator, decimal)
-    request = FitRequest(tables, x, y or [], z, labels, aggregate, sparse, facts, search, workers, cluster, reading)
+    request = FitRequest(
+        tables=tables,
+        x=x,
+        y=y or [],
+        z=z,
+        labels=labels,
+        aggregate=aggregate,
+        sparse=sparse,
+        targets=targets,
+        drift=drift,
+        group_sizes=group_sizes,
+        z_std=z_std,
+        uncertainty=uncertainty,
+        inducing=inducing,
+        restarts=restarts,
+        max_iterations=max_iterations,
+        seed=seed,
+        workers=workers,
+        cluster=cluster,
+        text_format=text_format(encoding, separator, decimal),
+    )
     files = {"model": output, "picture": output.with_suffix(".png"), "report": report}
     summary = _run(request, files, force, check, command_line(ctx))
     if json:
@@ -199,9 +218,9 @@ def _run(
     }
 
 
-def _fit(job: FitJob, client: Any) -> list[str]:
+def _fit(job: FitJob, client: "Client | None") -> list[str]:
     """Fit, with a bar on a terminal, and return what was warned of."""
-    workers = {} if client is None else {"client": client}
+    workers: dict[str, Any] = {} if client is None else {"client": client}
     with warnings.catch_warnings(record=True) as caught, progress_bar("fitting") as bar:
         warnings.simplefilter("always", UserWarning)
 
@@ -240,11 +259,11 @@ def _page(job: FitJob, request: FitRequest, caught: list[str], command: str, wit
 def _summary(job: FitJob, request: FitRequest, page: "Report | None") -> dict[str, Any]:
     """Return what was learned, in words and in the user's units, and what the checks say."""
     from decond.reports.fitted_data import fitted_data
-    from decond.reports.hyperparameters import Names, candidate_weights, hyperparameters, sampled_values
+    from decond.reports.hyperparameters import candidate_weights, hyperparameters
 
     assert job.estimator.fit_result_ is not None
     found, seen = job.estimator.fit_result_, fitted_data(job.estimator, job.seen, request.z)
-    learned = hyperparameters(found, Names(request.x, request.y, request.z), sampled_values(job.estimator))
+    learned = hyperparameters(job.estimator, seen)
     sampled = found.status == "sampled"
     checks = {} if page is None else page.checks
     return {

@@ -15,6 +15,7 @@ from decond.tables import Table, TableError, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sklearn.base import BaseEstimator
 
 __all__ = ["predict"]
 
@@ -72,7 +73,7 @@ def predict(
     print_wrote(output)
 
 
-def _columns(estimator: Any, table: Table) -> list[str]:
+def _columns(estimator: "BaseEstimator", table: Table) -> list[str]:
     """Return the names of the columns that the model was fitted on."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
@@ -87,7 +88,7 @@ def _columns(estimator: Any, table: Table) -> list[str]:
     )
 
 
-def _predicted(estimator: Any, x: "pd.DataFrame") -> dict[str, Any]:
+def _predicted(estimator: "BaseEstimator", x: "pd.DataFrame") -> dict[str, Any]:
     """Return the columns that a model adds: some models have no error bars."""
     if "return_std" not in inspect.signature(estimator.predict).parameters:
         return {"mean": estimator.predict(x)}
@@ -95,7 +96,7 @@ def _predicted(estimator: Any, x: "pd.DataFrame") -> dict[str, Any]:
     return {"mean": mean, "sd": std}
 
 
-def _about_extrapolation(estimator: Any, x: "pd.DataFrame") -> list[str]:
+def _about_extrapolation(estimator: "BaseEstimator", x: "pd.DataFrame") -> list[str]:
     """Return a note if rows lie outside the range of the data of the fit, where the model knows it."""
     seen = estimator._range_seen()
     if seen is None:

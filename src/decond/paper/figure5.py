@@ -369,13 +369,14 @@ def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rat
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(17.0, 8.5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.2), wspace=0.03)
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1.0, 1.2), wspace=0.03)
+    left, right = halves
     algorithms = list(dict.fromkeys(entry.algorithm for entry in settings.curves))
     panels = dict(zip(algorithms, grid_of(left, len(algorithms), 3, sharex=True, sharey=True), strict=True))
     for entry in settings.curves:
-        for one in runs.curves[entry.label]:
+        for curve in runs.curves[entry.label]:
             style: Any = {"label": entry.form, "linewidth": 0.8, "color": _color_of(entry.form)}
-            plot_line(panels[entry.algorithm], RATES, one.density, "model", **style)
+            plot_line(panels[entry.algorithm], RATES, curve.density, "model", **style)
     for algorithm, ax in panels.items():
         plot_line(ax, RATES, truth, "truth", "true posterior", "--", linewidth=1.2)
         ax.set(xlim=(RATES[0], RATES[-1]), ylim=(0.0, 1.8 * truth.max()))  # spikes would flatten all others
@@ -387,7 +388,7 @@ def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rat
     for at, entry in enumerate(entries):
         known = [published_values("right", entry.algorithm, end) for end in ("low", "high")]
         if entry.form == "as published" and all(known):
-            plot_line(ax, known, [at, at], "data", "in the paper", linewidth=12.0, alpha=0.4)
+            plot_line(ax, known, [at, at], "data", "in the paper", linewidth=12.0, alpha=0.4, solid_capstyle="butt")
         for offset, one in zip(np.linspace(-0.3, 0.3, len(settings.seeds)), runs.bars[entry.label], strict=True):
             style = {"label": entry.form, "linewidth": 2.0, "color": _color_of(entry.form)}
             plot_line(ax, one.interval[:, 0], np.full(2, at + offset), "model", **style)

@@ -171,7 +171,7 @@ def new_figure(count: int, size: tuple[float, float]) -> "tuple[Figure, list[Axe
     return figure, list(grid_of(figure, count, 4))
 
 
-def grid_of(figure: "Figure | SubFigure", count: int, across: int, **options: bool) -> NDArray[np.object_]:
+def grid_of(figure: "Figure | SubFigure", count: int, across: int, **options: Any) -> NDArray[np.object_]:
     """Return axes for panels in rows of at most `across`; the places that are left stay blank.
 
     Parameters

@@ -12,7 +12,6 @@ from decond.plotting.display import COLORS, Display, plot_points, verbatim
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from decond.embeddings import MeanEmbedding
     from decond.plotting.display import AxesLike
 
 __all__ = ["EmbeddingDisplay"]
@@ -57,9 +56,7 @@ class EmbeddingDisplay(Display):
         self.samples = None if samples is None else np.asarray(samples)
 
     @classmethod
-    def from_embedding(
-        cls, embedding: "MeanEmbedding", samples: ArrayLike | int | None = None, *, ax: "AxesLike" = None
-    ) -> Self:
+    def from_embedding(cls, embedding: Any, samples: ArrayLike | int | None = None, *, ax: "AxesLike" = None) -> Self:
         """Draw a `MeanEmbedding`; `embedding.plot()` is short for it.
 
         Parameters
@@ -106,9 +103,7 @@ class EmbeddingDisplay(Display):
                 handle.set_sizes([40.0])
         return self
 
-    def _plot_stems(
-        self, ax: "Axes", at: NDArray[Any], weights: NDArray[np.float64], samples: NDArray[Any] | None
-    ) -> None:
+    def _plot_stems(self, ax: "Axes", at: NDArray[Any], weights: NDArray[Any], samples: NDArray[Any] | None) -> None:
         for name, chosen, color, marker in _by_sign(weights):
             ax.vlines(at[chosen], 0.0, weights[chosen], color=color, lw=0.9, alpha=0.6)
             style = {"label": f"{name} weights", "marker": marker, "color": color}
@@ -124,14 +119,16 @@ class EmbeddingDisplay(Display):
         area = 120.0 * np.abs(self.weights) / (float(np.abs(self.weights).max()) or 1.0)
         for name, chosen, color, marker in _by_sign(self.weights):
             style: Any = {"label": f"{name} weights", "marker": marker, "color": color, "alpha": 0.5, "linewidth": 0}
-            self.weights_[name] = ax.scatter(*self.points[chosen, :2].T, s=area[chosen], **style)
+            self.weights_[name] = ax.scatter(self.points[chosen, 0], self.points[chosen, 1], s=area[chosen], **style)
         if self.samples is not None:
             words = f"{len(self.samples)} herded samples"
-            self.samples_ = plot_points(ax, *self.samples[:, :2].T, "truth", words, marker="x", markersize=5)
+            self.samples_ = plot_points(
+                ax, self.samples[:, 0], self.samples[:, 1], "truth", words, marker="x", markersize=5
+            )
         ax.set(xlabel="column 0 of the points", ylabel="column 1 of the points")
 
 
-def _by_sign(weights: NDArray[np.float64]) -> Iterator[tuple[str, NDArray[np.bool_], str, str]]:
+def _by_sign(weights: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_], str, str]]:
     """Yield for each sign that weights have its name, which they are, their color and their marker."""
     positive = weights >= 0.0
     if positive.any():

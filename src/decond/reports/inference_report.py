@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from decond.notebook import listed, number, percent
 from decond.plotting import COLORS
 from decond.plotting.pair_plot import joint_density, marginal_density, range_of
 from decond.reports.report_page import Check, Report, State, rendered
+
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_frozen
 
 __all__ = ["InferenceCheckSettings", "check_inference", "inference_report"]
 
@@ -233,7 +236,7 @@ def _shown(posterior: Posterior, prior: Floats, j: int, truth: float | None = No
     return ends if ends[1] - ends[0] < 1.1 * (span[1] - span[0]) else span
 
 
-def _prior_curve(marginal: Any, draws: Floats, span: Range) -> dict[str, Floats]:
+def _prior_curve(marginal: "rv_frozen | None", draws: Floats, span: Range) -> dict[str, Floats]:
     """Return the exact density, averaged over narrow bins since it may be infinite; from draws if it is not known."""
     if marginal is None:
         return _curve(draws, span)
