@@ -8,10 +8,19 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
-from decond.cli.console import print_json, print_sentences, print_table, print_warnings, print_wrote
-from decond.cli.options import AsJson, Folder, Force
-from decond.cli.output_files import check_folder
+from decond.cli.console import (
+    AsJson,
+    Folder,
+    Force,
+    check_folder,
+    print_json,
+    print_sentences,
+    print_table,
+    print_warnings,
+    print_wrote,
+)
 from decond.errors import ArgumentError
+from decond.notebook import number
 
 if TYPE_CHECKING:
     from decond.comparison_table import Comparison
@@ -93,15 +102,8 @@ def _print_comparison(problem: str, found: "Comparison") -> None:
     """Print the table, what holds for all of it, and what is to be known of single methods."""
     hidden = ("notes", "low", "median", "high")  # in the files only
     shown = found.frame[[name for name in found.frame.columns if name.rpartition(" ")[2] not in hidden]]
-    rows = [[str(method), *map(_cell, row)] for method, row in zip(shown.index, shown.to_numpy(), strict=True)]
+    methods = zip(shown.index, shown.to_numpy(), strict=True)
+    rows = [[str(method), *(number(value, 3) for value in values)] for method, values in methods]
     print_table(problem, ["method", *shown.columns], rows)
     print_sentences(found.notes)
     print_warnings(f"{method}: {note}" for method, note in found.frame["notes"].items() if note)
-
-
-def _cell(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    if not np.isfinite(value):
-        return "–"
-    return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.3g}"

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.cli.console import messages_of, print_json, print_sentences, print_table, print_wrote
-from decond.cli.options import AsJson, Folder, Force
-from decond.cli.output_files import check_folder
+from decond.cli.console import (
+    AsJson,
+    Folder,
+    Force,
+    check_folder,
+    messages_of,
+    print_json,
+    print_sentences,
+    print_table,
+    print_wrote,
+)
 from decond.datasets import WindDay, wind_day
 from decond.progress import progress_bar
 

@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from decond.cli.console import (
+    AsJson,
+    Decimal,
+    Encoding,
+    Force,
+    ReportFile,
+    Seed,
+    Separator,
+    check_outputs,
     command_line,
     messages_of,
     print_json,
@@ -15,10 +23,9 @@ from decond.cli.console import (
     print_table,
     print_warnings,
     print_wrote,
+    text_format,
 )
 from decond.cli.fit_request import FitJob, FitRequest, prepare, workers_for
-from decond.cli.options import AsJson, Decimal, Encoding, Force, ReportFile, Seed, Separator, text_format
-from decond.cli.output_files import check_outputs
 from decond.errors import ArgumentError
 from decond.progress import progress_bar
 
@@ -193,6 +200,10 @@ def _run(
     request: FitRequest, files: dict[str, Path | None], force: bool, check: bool, command: str
 ) -> dict[str, Any]:
     """Fit, write the model, its picture and the report, and return what was found."""
+    from decond.io import save
+    from decond.plotting import FunctionDisplay
+    from decond.reports import fit_report
+
     model, picture, report = files.values()
     assert model is not None
     assert picture is not None
@@ -203,19 +214,25 @@ def _run(
     with workers_for(request) as client:
         job = job.with_rows(client)
         caught = _fit(job, client)
-    _write(job, request, model, picture)
+    assert job.x is not None
+    save(job.estimator, model.resolve())  # which may be a link
+    FunctionDisplay.from_estimator(job.estimator, job.x, job.z, target_name=request.z).save(picture, dpi=120)
     page = None
     if report is not None or check or job.is_checked_quickly:
-        page = _page(job, request, caught, command, with_baselines=report is not None)
+        with progress_bar("checking the fit"):
+            page = fit_report(
+                job.estimator,
+                job.seen,
+                target=request.z,
+                baselines={} if report is None else None,  # they are only shown
+                warnings=caught,
+                notes=job.notes,
+                command=command,
+            )
     if report is not None and page is not None:
         page.write(report)
-    found = _summary(job, request, page)
-    return {
-        **found,
-        "warnings": caught,
-        "notes": job.notes,
-        **{k: v for k, v in files.items() if v},
-    }
+    written = {name: path for name, path in files.items() if path}
+    return {**_summary(job, request, page), "warnings": caught, "notes": job.notes, **written}
 
 
 def _fit(job: FitJob, client: "Client | None") -> list[str]:
@@ -229,31 +246,6 @@ def _fit(job: FitJob, client: "Client | None") -> list[str]:
 
         job.estimator.fit(**job.data, **workers, progress=_report)
     return messages_of(caught)
-
-
-def _write(job: FitJob, request: FitRequest, model: Path, picture: Path) -> None:
-    from decond.io import save
-    from decond.plotting import FunctionDisplay
-
-    assert job.x is not None
-    save(job.estimator, model.resolve())  # which may be a link
-    FunctionDisplay.from_estimator(job.estimator, job.x, job.z, target_name=request.z).save(picture, dpi=120)
-
-
-def _page(job: FitJob, request: FitRequest, caught: list[str], command: str, with_baselines: bool) -> "Report":
-    """Return the report of a fitted job, for which the other setting is fitted, and baselines if they are shown."""
-    from decond.reports import fit_report
-
-    with progress_bar("checking the fit"):
-        return fit_report(
-            job.estimator,
-            job.seen,
-            target=request.z,
-            baselines=None if with_baselines else {},
-            warnings=caught,
-            notes=job.notes,
-            command=command,
-        )
 
 
 def _summary(job: FitJob, request: FitRequest, page: "Report | None") -> dict[str, Any]:

@@ -1,16 +1,25 @@
 """`decond predict`: a fitted model and a table give a table with mean and standard deviation."""
 
-import inspect
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from decond.cli.console import messages_of, print_json, print_warnings, print_wrote
-from decond.cli.options import AsJson, Decimal, Encoding, Force, Separator, text_format
-from decond.cli.output_files import check_outputs
+from decond.cli.console import (
+    AsJson,
+    Decimal,
+    Encoding,
+    Force,
+    Separator,
+    check_outputs,
+    messages_of,
+    print_json,
+    print_warnings,
+    print_wrote,
+    text_format,
+)
 from decond.tables import Table, TableError, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
@@ -41,6 +50,7 @@ def predict(
     With --json a summary is printed; the predictions are in --output.
     """
     from decond.io import load
+    from decond.plotting.regression_plot import mean_and_std
 
     typed = is_parquet(output) or decimal != "."
     check_outputs([output], force, [model, table])
@@ -51,7 +61,8 @@ def predict(
         estimator = load(model)
     columns = _columns(estimator, given)
     x = given.numbers([name.strip() for name in columns]).set_axis(columns, axis=1)
-    added = _predicted(estimator, x)
+    mean, sd = mean_and_std(estimator, x)
+    added = {"mean": mean, **({} if sd is None else {"sd": sd})}
     taken = next((name for name in added if name in given.frame.columns), None)
     if taken is not None:
         raise TableError(
@@ -86,14 +97,6 @@ def _columns(estimator: "BaseEstimator", table: Table) -> list[str]:
         table=table.name,
         count=len(table.frame.columns),
     )
-
-
-def _predicted(estimator: "BaseEstimator", x: "pd.DataFrame") -> dict[str, Any]:
-    """Return the columns that a model adds: some models have no error bars."""
-    if "return_std" not in inspect.signature(estimator.predict).parameters:
-        return {"mean": estimator.predict(x)}
-    mean, std = estimator.predict(x, return_std=True)
-    return {"mean": mean, "sd": std}
 
 
 def _about_extrapolation(estimator: "BaseEstimator", x: "pd.DataFrame") -> list[str]:
