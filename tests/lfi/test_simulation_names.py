@@ -3,12 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from expected import refused
+from expected import refused, warned
 from scipy import stats
 
 from decond.errors import ArgumentTypeError
 from decond.lfi import Prior, RejectionABC, SimulationError, Simulations, SimulationStore, diagnose, infer, simulate
 from decond.lfi.diagnostics import posterior_predictive_check, simulation_based_calibration
+from decond.lfi.exceptions import ExtrapolationWarning
 
 PRIOR = Prior({"low": stats.norm(0, 1), "high": stats.norm(100, 1)})
 METHOD = RejectionABC(quantile=0.3, adjustment="linear")
@@ -326,3 +327,28 @@ def test_other_names_are_not_recorded(x):
             store.add(theta, x)
         assert store.counts()["done"] == 1
         assert len(store.pending()) == 1
+
+
+@pytest.mark.parametrize("kind", [dict, pd.Series, lambda names: pd.DataFrame(names, index=[0])])
+def test_names_of_an_observation_reach_messages_and_change_nothing(kind):
+    prior = Prior({"level": stats.norm()})
+    theta = prior.sample(60, seed=0)
+    sims = Simulations(theta, theta + np.random.default_rng(0).standard_normal((60, 2)))
+    method = RejectionABC(quantile=0.5).fit(sims, prior)
+    with warned(ExtrapolationWarning, summary=1, name="peak day"):
+        named = method.posterior(kind({"first": 0.5, "peak day": 80.5}))
+    with warned(ExtrapolationWarning, summary=1, name=None):
+        plain = method.posterior([0.5, 80.5])
+    np.testing.assert_array_equal(named.samples, plain.samples)
+
+
+def test_a_named_observation_shares_its_rounds_in_a_store_with_the_plain_one(tmp_path):
+    def simulator(theta, rng):
+        return theta + rng.standard_normal(2)
+
+    prior = Prior({"level": stats.norm()})
+    options = {"n_simulations": 90, "rounds": 2, "store": tmp_path / "runs.sqlite"}
+    found = [infer(simulator, prior, seen, **options) for seen in ([0.5, 0.4], {"first": 0.5, "peak": 0.4})]
+    np.testing.assert_array_equal(found[0].samples, found[1].samples)
+    with refused("observed"):
+        infer(simulator, prior, {"first": 0.5}, **options)

@@ -30,7 +30,7 @@ from decond.lfi.methods.method import Method, summarized_observation
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.notebook import card, sentences
+from decond.notebook import card
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Show verdict and sentences, for notebooks."""
-        return card("Diagnosis:", self.verdict, sentences(self.sentences))
+        return card("Diagnosis:", self.verdict, said=self.sentences)
 
 
 def diagnose(
