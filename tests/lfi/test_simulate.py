@@ -564,7 +564,7 @@ def test_an_interrupt_keeps_what_is_finished_and_opens_the_rest(prior, tmp_path,
     with interruptible(), pytest.raises(KeyboardInterrupt):
         simulate(interrupted, prior, 10, store=path)
     with SimulationStore(path) as store:
-        assert store.counts() == {"open": 5, "running": 0, "asked": 0, "done": 5, "failed": 0}
+        assert store.counts() == {"open": 5, "running": 0, "done": 5, "failed": 0}
     same(simulate(interrupted, prior, 10, store=path), simulate(simulator, prior, 10))
     assert len(runs) == 11
 
@@ -596,8 +596,6 @@ def test_it_is_silent_unless_asked(prior, capfd):
         ({"timeout": "3"}, ArgumentTypeError),
         ({"batched": "no"}, ArgumentTypeError),
         ({"store": 3}, ArgumentTypeError),
-        ({"round": "asked"}, ArgumentError),
-        ({"round": "added"}, ArgumentError),
         ({"round": "method"}, ArgumentError),
         ({"n_jobs": 0}, ArgumentError),
         ({"prior": {"rate": 1}}, ArgumentTypeError),

@@ -8,7 +8,6 @@ __all__ = [
     "ComparisonError",
     "DegenerateDrawsWarning",
     "DeterministicSimulatorWarning",
-    "DiscreteSummaryWarning",
     "ExtrapolationWarning",
     "FailedSimulationsWarning",
     "FewSimulationsWarning",
@@ -130,10 +129,10 @@ class FewValidWarning(SimulationWarning):
 
 
 class StoreWarning(SimulationWarning):
-    """A store was filled with another simulator, another summarize or for another observation than those given now.
+    """A store was filled with another simulator or another summarize than those given now.
 
     Attributes:
-        argument: The name of the argument that differs: "simulator", "summarize" or "observed".
+        argument: The name of the argument that differs: "simulator" or "summarize".
         path: The file of the store.
         n_recomputed: The number of simulations whose summaries were computed again with the summarize given now.
     """
@@ -228,18 +227,6 @@ class DeterministicSimulatorWarning(PosteriorWarning):
     def __init__(self, message: str, n_exact: int, n_summaries: int) -> None:
         super().__init__(message, n_exact, n_summaries)
         self.n_exact, self.n_summaries = n_exact, n_summaries
-
-
-class DiscreteSummaryWarning(PosteriorWarning):
-    """Summaries take few values and the observation is at an extreme value, where the likelihood is approximate.
-
-    Attributes:
-        summaries: Their positions, from 0.
-    """
-
-    def __init__(self, message: str, summaries: Sequence[int]) -> None:
-        super().__init__(message, summaries)
-        self.summaries = tuple(summaries)
 
 
 class TimeLimitWarning(PosteriorWarning):

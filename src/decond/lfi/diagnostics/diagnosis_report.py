@@ -22,8 +22,8 @@ from decond.lfi.diagnostics.trials import (
     Progress,
     Sufficiency,
     check_method,
+    compare_with_half,
     difference_from_prior,
-    enough_simulations,
     whole_seed,
 )
 from decond.lfi.methods.method import Method, summarized_observation
@@ -259,15 +259,7 @@ def diagnose(
             trials: dict[str, Any] = {"test": test, "seed": seed, "level": level, "progress": progress or bar}
             # seven tenths of the time are for all simulations, the rest is for the fits with half of them
             calibration = simulation_based_calibration(method, sims, prior, n, seconds=0.7 * seconds, **trials)
-            sufficiency = enough_simulations(
-                method,
-                sims,
-                prior,
-                test=test,
-                calibration=calibration,
-                seconds=0.3 * seconds,
-                progress=progress or bar,
-            )
+            sufficiency = compare_with_half(method, sims, prior, calibration, test, 0.3 * seconds, progress or bar)
     remote = share_as_remote(sims, row)
     return Report(posterior, calibration, sufficiency, check, simulator is not None, remote, why_not, known)
 

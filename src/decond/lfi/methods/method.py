@@ -317,12 +317,13 @@ def summarized_observation(
             f"observed is a dict with {', '.join(map(str, observed))}, but summarize gets values without names. Give "
             "an array, its values in the order in which the simulator returns them.",
         )
-    x, _, reason, _, names, _ = summarized(np.asarray(observed, dtype=np.float64), summarize)
-    if x is None or reason:
+    found = summarized(np.asarray(observed, dtype=np.float64), summarize)
+    if found.x is None or found.reason:
         raise ArgumentError(
-            "observed", f"observed has no summaries: {reason}. Give the raw data, as the simulator returns them."
+            "observed",
+            f"observed has no summaries: {found.reason}. Give raw data, as the simulator returns them.",
         )
-    return as_row(x, "observed") if names is None else dict(zip(names, x, strict=True))
+    return as_row(found.x, "observed") if found.names is None else dict(zip(found.names, found.x, strict=True))
 
 
 def check_simulations(sims: Simulations, prior: Prior, name: str = "sims") -> None:
