@@ -27,7 +27,7 @@ from decond.lfi.methods.kelfi import KELFI
 from decond.lfi.methods.kernel_abc import K2ABC, KABC, KBR
 from decond.lfi.methods.kernel_posterior import InUnits, lengthscales_of, narrowed
 from decond.lfi.methods.kernel_search import Evidence, Validation
-from decond.lfi.methods.method import effective_sample_size
+from decond.lfi.sampling import effective_sample_size
 
 PRIOR = Prior({"mean": stats.norm(0.0, 1.0)})
 BOX = Prior({"a": stats.uniform(0.0, 1.0), "b": stats.gamma(2.0)})

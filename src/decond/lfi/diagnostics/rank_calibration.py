@@ -15,7 +15,6 @@ from decond.lfi.methods.method import Method
 from decond.lfi.posterior_draws import Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -323,13 +322,6 @@ class Calibration:
     def __repr__(self) -> str:
         """Show the verdict."""
         return f"Calibration({self.verdict}; {self.n} posteriors of {', '.join(self.names)})"
-
-    def _repr_html_(self) -> str:
-        """Show the verdict, its sentences and the numbers of each parameter, for notebooks."""
-        frame = self.frame()
-        rows = [[name, *values] for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
-        numbers = table(["", *frame.columns], rows)
-        return card("Calibration:", self.verdict, sentences(self.sentences), numbers)
 
     def frame(self) -> "pd.DataFrame":
         """Return p-values, bias, spread and the coverage of 90 % intervals as a pandas frame, a row a parameter."""

@@ -28,7 +28,6 @@ __all__ = [
     "Method",
     "SummaryOption",
     "check_simulations",
-    "effective_sample_size",
     "nearest_distances",
     "summarized_observation",
 ]
@@ -265,19 +264,6 @@ class Method(ABC):
             "prior."
         )
         return [ExtrapolationWarning(text, nearest, summary, name)]
-
-
-def effective_sample_size(weights: NDArray[np.float64]) -> float:
-    """Return how many equal weights would be worth as much as these: (Σ|w|)² / Σw², 0 if all are zero.
-
-    >>> effective_sample_size(np.array([1.0, 1.0, 0.0]))
-    2.0
-    """
-    size = float(np.abs(weights).max(initial=0.0))
-    if size == 0.0 or not np.isfinite(size):
-        return 0.0
-    scaled = np.abs(weights) / size
-    return float(scaled.sum() ** 2 / (scaled**2).sum())
 
 
 def nearest_distances(x: NDArray[np.float64], row: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

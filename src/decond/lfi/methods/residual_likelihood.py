@@ -16,10 +16,10 @@ from decond.lfi.exceptions import (
     PosteriorWarning,
     TimeLimitWarning,
 )
-from decond.lfi.methods.method import Method, SummaryOption, effective_sample_size
+from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
-from decond.lfi.sampling import TemperedCloud, temper
-from decond.lfi.summaries import Standardizer
+from decond.lfi.sampling import TemperedCloud, effective_sample_size, temper
+from decond.lfi.summaries import Standardizer, pulled_in
 from decond.lfi.validity import EventProbability
 from decond.linalg import cholesky
 from decond.threads import one_blas_thread
@@ -567,8 +567,7 @@ class Columns:
         plain = cls(x)
         if not plain.eligible.any():
             return plain
-        normalized = weights / weights.sum()
-        effective = 1.0 / np.sum(normalized**2)
+        normalized, effective = weights / weights.sum(), effective_sample_size(weights)
         fits = KernelFits(phi, weights, ResidualSettings(lengthscales=(0.5, 1.0, 2.0)))
         powers, scores = (1.0, 0.5, 0.0), []
         for power in powers:
@@ -581,9 +580,7 @@ class Columns:
 
     def apply(self, x: Array) -> Array:
         """Return standardized, transformed rows."""
-        z, widest = self._standard.apply(self._bent(x)), self._widest
-        size = np.maximum(np.abs(z), widest)
-        return np.where(np.abs(z) > widest, np.sign(z) * widest * (1.0 + np.log(size / widest)), z)
+        return pulled_in(self._standard.apply(self._bent(x)), self._widest)
 
     def log_slopes(self, x: Array) -> Array:
         """Return the logarithm of the derivative of each entry of `apply`."""
