@@ -113,9 +113,6 @@ def test_the_exact_posterior_passes(d, density):
     result = calibration_of_conjugate(d, density=density)
     assert result.passed
     assert result.verdict == "fine"
-    assert result.coverage.passed
-    assert result.coverage.verdict == "fine"
-    assert min(result.chi_square.values()) > 0.01
     assert result.joint == {(1, True): "", (1, False): ""}.get(
         (d, density), "highest density" if density else "ellipsoids"
     )
@@ -140,7 +137,6 @@ def test_a_wrong_posterior_is_called_by_its_name(wrong, verdict):
     assert not result.passed
     assert result.verdict == verdict
     assert max(result.p_values.values()) < 0.001
-    assert not result.coverage.passed
 
 
 def test_the_numbers_behind_a_verdict_are_those_of_the_error():
@@ -278,7 +274,7 @@ def test_ties_fall_either_way_by_chance():
     ranks = np.array([_rank_among(d, t, rng)[0] for d, t in zip(discrete, truths, strict=True)])
     ranks = ranks.reshape(-1, 1)
     found = Calibration(("a",), ranks, 20, np.zeros(ranks.shape), np.arange(len(ranks)))
-    assert found.chi_square["a"] > 0.01
+    assert found.passed
 
 
 def test_the_uniformity_test_is_exact_and_its_band_holds():

@@ -199,12 +199,6 @@ def test_batches_may_have_names(prior, batches, n):
     assert sims.summary_names == ("sum", "difference")
 
 
-def test_a_dict_of_a_batch_is_summarized_by_rows(prior):
-    sims = simulate(NAMED_BATCHES["dict"], prior, 5, batched=True, summarize=lambda raw: raw[0] - raw[1])
-    np.testing.assert_allclose(sims.x[:, 0], 2.0 * sims.theta[:, 1])
-    assert sims.summary_names is None
-
-
 def in_any_order(theta, rng):
     """Return two summaries by name, in one order or the other."""
     named = {"rate": theta[0], "share": theta[1]}

@@ -287,4 +287,4 @@ def test_a_diagnosis_shows_its_verdict():
     assert "script" not in page.tags
     assert repr(check) == "PredictiveCheck(observation unlike the predictions; 2 summaries of 300 simulations)"
     assert repr(report.sufficiency) == "Sufficiency(fine; errors +0 ± 10 % with half of 40 simulations)"
-    assert repr(calibration.coverage).startswith("Coverage(under-confident; 60 posteriors of ")
+    assert repr(calibration.coverage).startswith("Coverage(60 posteriors of ")

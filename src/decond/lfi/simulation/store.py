@@ -677,11 +677,7 @@ class SimulationStore:
         if application == FORMAT[0]:
             return True
         if application != 0 or self._rows("SELECT count(*) FROM sqlite_master")[0][0] > 0:
-            raise StoreFormatError(
-                f"{self.path} is a SQLite file of another program, not a simulation store. Give another name; this "
-                "file was left as it is.",
-                path=self.path,
-            )
+            raise self._foreign()
         return False
 
     def _tune(self) -> None:
@@ -707,13 +703,20 @@ class SimulationStore:
                     "for it, or end it.",
                     path=self.path,
                 ) from error
-            if any(word in text for word in ("malformed", "not a database", "corrupt", "disk image")):
+            if "not a database" in text:
+                raise self._foreign() from error
+            if any(word in text for word in ("malformed", "corrupt", "disk image")):
                 raise self._damaged(text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
                 "and that the disk is not full.",
                 path=self.path,
             ) from error
+
+    def _foreign(self) -> StoreFormatError:
+        return StoreFormatError(
+            f"{self.path} is not a simulation store. Give another name; this file was left as it is.", path=self.path
+        )
 
     def _damaged(self, what: str) -> StoreDamagedError:
         return StoreDamagedError(
@@ -773,26 +776,11 @@ def drawn_parameters(prior: Prior, seed: int, label: str, n: int) -> NDArray[np.
 
 
 def _check_place(path: str) -> None:
-    """Raise unless there may be a store at a path."""
-    place = Path(path)
-    if path == ":memory:":
-        return
-    if place.exists() and not place.is_file():
+    """Raise unless there may be a store at a path: opening a pipe would wait for ever."""
+    if path != ":memory:" and Path(path).exists() and not Path(path).is_file():
         raise StoreError(
             f"the store {path} is a folder or a device; give the name of a file, such as runs.sqlite.", path=path
         )
-    if not place.parent.is_dir():
-        raise StoreError(
-            f"the store {path} lies in a folder that does not exist; create {place.parent} first.", path=path
-        )
-    if place.exists() and place.stat().st_size > 0:
-        with place.open("rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                raise StoreFormatError(
-                    f"{path} is not a simulation store: it is not a SQLite file. Give another name; this file was "
-                    "left as it is.",
-                    path=path,
-                )
 
 
 # ---- how values are stored -----------------------------------------------------------------------------------
