@@ -14,7 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import BrokenExecutor
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import joblib
 import numpy as np
@@ -23,6 +23,10 @@ from numpy.typing import NDArray
 
 from decond.lfi.exceptions import SimulationError, TransferError, WorkerError
 from decond.lfi.simulation.worker import Functions, Result, StartError, WorkerProcess, call, describe, generator
+
+if TYPE_CHECKING:
+    from distributed import Future
+    from joblib._dask import DaskDistributedBackend
 
 __all__ = ["Rows", "Task", "Work", "packed", "results"]
 
@@ -201,7 +205,7 @@ def _from_joblib(work: Work, tasks: Iterator[Task], n_jobs: int | None) -> Gener
         raise WorkerError(f"a worker process died: {CRASHED}") from error
 
 
-def _as_they_come(arriving: Any) -> Iterator[Rows]:
+def _as_they_come(arriving: Generator[Rows, None, None]) -> Iterator[Rows]:
     """Yield results; when we are interrupted, end what is running without joblib's warning that it is ended."""
     try:
         for result in arriving:  # noqa: UP028  ("yield from" would close the results before we can)
@@ -232,7 +236,7 @@ class _DaskRun:
         How many tasks run at once; None or -1 for as many as the cluster has threads, -2 for one less.
     """
 
-    def __init__(self, backend: Any, work: Work, n_jobs: int | None) -> None:
+    def __init__(self, backend: "DaskDistributedBackend", work: Work, n_jobs: int | None) -> None:
         self._backend, self._client, self._work = backend, backend.client, work
         self._token = uuid.uuid4().hex
         self._n_jobs = -1 if n_jobs is None else n_jobs
@@ -296,7 +300,7 @@ class _DaskRun:
 
         return bool(self._client.run_on_scheduler(running))
 
-    def _fill(self, tasks: Iterator[Task], simulator: Any) -> None:
+    def _fill(self, tasks: Iterator[Task], simulator: "Future") -> None:
         """Send tasks until the cluster has enough."""
         while len(self._running) < self._room() and (task := next(tasks, None)) is not None:
             future = self._submit(_launcher(), simulator, *task, key=f"simulate-{self._token}-{task[0][0]}")
@@ -331,7 +335,7 @@ def _launcher() -> Callable[[bytes, list[int], NDArray[np.float64]], Rows]:
     return _simulate
 
 
-def _checked(future: Any, reply: Any) -> Rows:
+def _checked(future: "Future", reply: Any) -> Rows:
     """Return the results of a task, or raise what kept Dask from running it; failed simulations are results."""
     from distributed import CancelledError, KilledWorker
 

@@ -255,7 +255,7 @@ def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, report:
                     report(min(finished, n), status=f"{failed} failed")
 
 
-def _check_call(name: str, function: Any, arguments: str) -> None:
+def _check_call(name: str, function: object, arguments: str) -> None:
     if not callable(function):
         raise ArgumentTypeError(name, f"{name} is {function!r}; give a function, {name}{arguments}.")
     try:
@@ -267,7 +267,7 @@ def _check_call(name: str, function: Any, arguments: str) -> None:
         raise ArgumentTypeError(name, f"{name} {called} cannot be called as {name}{arguments}: {error}.") from None
 
 
-def _as_entropy(seed: Any) -> int:
+def _as_entropy(seed: int | np.random.Generator | None) -> int:
     if seed is None:
         return 0
     if isinstance(seed, np.random.Generator):

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,7 +229,7 @@ def _summaries(x: NDArray[np.float64], names: tuple[str, ...] | None) -> Result:
     return Result(np.atleast_1d(x), None, "" if np.isfinite(x).all() else NOT_FINITE, names=names)
 
 
-def _numbers(output: Any) -> NDArray[np.float64]:
+def _numbers(output: object) -> NDArray[np.float64]:
     if output is None:
         raise _UnusableError("returned None")
     try:
@@ -382,10 +382,9 @@ class WorkerProcess:
         return process
 
 
-def _pipe(pipe: Any) -> BinaryIO:
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
-    found: BinaryIO = pipe
-    return found
+    return pipe
 
 
 def _end(pid: int) -> None:
@@ -437,7 +436,7 @@ def _set_alarm(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _send(pipe: BinaryIO, message: object) -> None:
+def _send(pipe: IO[bytes], message: object) -> None:
     pipe.write(pickle.dumps(message))
     pipe.flush()
 
