@@ -84,25 +84,10 @@ def test_rounds_are_read_together_or_apart(store, prior):
     np.testing.assert_array_equal(store.simulations(1).x, [[2.0, 1.0], [4.0, 1.0]])
     np.testing.assert_array_equal(store.parameters(1), [[1.0, 0.5], [2.0, 0.5]])
     assert store.parameters("no such round") is None
-    assert store.frame()["round"].tolist() == ["0"] * 5 + ["1"] * 2
+    np.testing.assert_array_equal(store.simulations().x[5:], [[2.0, 1.0], [4.0, 1.0]])
     with pytest.raises(StoreError) as caught:
         store.simulations(7)
     assert (caught.value.path, caught.value.round) == (store.path, "7")
-
-
-def test_the_frame_names_everything(store, prior):
-    assert store.frame().empty
-    simulate(
-        lambda theta, rng: [np.nan if theta[0] > 1.5 else theta[0], 2.0],
-        prior,
-        2,
-        store=store,
-        proposal=[[1.0, 0.5], [2.0, 0.5]],
-    )
-    frame = store.frame()
-    assert list(frame.columns) == ["rate", "share", "x1", "x2", "valid", "reason", "round", "seconds"]
-    assert frame["valid"].tolist() == [True, False]
-    assert frame.index.name == "id"
 
 
 def test_it_shows_what_it_holds(store, prior):

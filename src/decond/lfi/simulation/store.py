@@ -38,7 +38,7 @@ from decond.lfi.simulations import Simulations
 from decond.messages import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["RESERVED", "Plan", "SimulationStore", "StoreSettings", "drawn_parameters", "open_store"]
 
@@ -121,18 +121,15 @@ class Plan(NamedTuple):
 class _Row(NamedTuple):
     """One finished simulation as it is stored."""
 
-    id: int
-    round: str
     theta: bytes
     x: bytes | None
     raw: bytes | None
     raw_shape: str | None
     reason: str
-    seconds: float | None
 
 
 class SimulationStore:
-    """Simulations in one SQLite file: written as they finish, read as arrays or as a pandas frame.
+    """Simulations in one SQLite file: written as they finish, read as `Simulations`.
 
     `simulate(..., store=...)` fills it. Rows belong to rounds: "0" for draws from the prior, the labels given to
     `simulate` for proposals, and "method" for those that a method of `infer` ran itself. Rows of another length than
@@ -206,19 +203,6 @@ class SimulationStore:
                 round=None if round is None else str(round),
             )
         return self._assembled(rows, round)
-
-    def frame(self) -> "pd.DataFrame":
-        """Return the finished simulations as a pandas frame: parameters, x1, x2, …, valid, reason, round, seconds."""
-        import pandas as pd
-
-        rows = self._finished(None, None)
-        frame = (
-            self._assembled(rows, None).frame() if rows else pd.DataFrame(columns=[*self.names, "valid", "reason"])
-        )
-        frame["round"] = [row.round for row in rows]
-        frame["seconds"] = np.array([row.seconds for row in rows], dtype=np.float64)
-        frame.index = pd.Index([row.id for row in rows], name="id")
-        return frame
 
     def parameters(self, round: int | str = 0) -> NDArray[np.float64] | None:
         """Return the parameters planned for a round (n, d), finished or not; None if there is no such round."""
@@ -577,7 +561,7 @@ class SimulationStore:
     def _finished(self, round: int | str | None, n: int | None) -> list[_Row]:
         label = None if round is None else str(round)
         found = self._rows(
-            "SELECT id, round, theta, x, raw, raw_shape, reason, seconds FROM simulations "
+            "SELECT theta, x, raw, raw_shape, reason FROM simulations "
             "JOIN rounds ON label = round WHERE status IN ('done', 'failed') AND (?1 IS NULL OR round = ?1) "
             "AND (?2 IS NULL OR row < ?2) ORDER BY position, row",
             (label, n),
