@@ -68,7 +68,7 @@ def diagnosed(posterior, ratio, trials):
     sims = posterior.simulations
     check = observation_among(sims, np.array([[0.7, 0.1]]))
     found = Sufficiency(n_simulations=120, ratio=ratio, error=0.04, n=trials)
-    return diagnostics.Report(posterior, None, found, check, from_posterior=True, remote_share=0.95)
+    return diagnostics.Report(posterior, None, found, check, from_posterior=True)
 
 
 def test_too_few_simulations_are_too_few_on_the_page_as_well(posterior):
@@ -80,7 +80,7 @@ def test_too_few_simulations_are_too_few_on_the_page_as_well(posterior):
     assert check.numbers == {"error ratio": 1.13, "effective": 52.1}
     assert check.finding in report.verdict
     assert ReportPage(report.html).checks[check.question] == "doubt"
-    assert report.checks["observation"].numbers == {"share as far": 0.95}
+    assert report.checks["observation"].numbers == {"share as far": 0.35}
 
 
 @pytest.mark.parametrize(("trials", "state"), [(60, State.GOOD), (4, State.OPEN)])

@@ -279,7 +279,7 @@ def test_a_diagnosis_shows_its_verdict():
     calibration = Calibration(posterior.names, ranks // 3 + 33, 99, scores, np.arange(60))
     sims = Simulations(np.zeros((300, 2)), RNG.normal(size=(300, 2)))
     check = posterior_predictive_check(None, sims, [0.0, 9.0], names=[HOSTILE, "x2"])
-    report = Report(posterior, calibration, Sufficiency(40, 1.0, 0.1, 40), check, True, 0.5)
+    report = Report(posterior, calibration, Sufficiency(40, 1.0, 0.1, 40), check, True)
     assert "under-confident" in repr(report)
     page = page_of(report)
     assert report.verdict in page.text

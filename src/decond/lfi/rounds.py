@@ -5,13 +5,13 @@ import copy
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_count, as_row, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
@@ -176,7 +176,9 @@ class _Run:
         """
         label, proposal = str(number), None
         if self.posterior is not None and self._sims is not None:
-            self._check_observation(label, _observation_hash(observed, self._sims))
+            raw = self._options.summarize is not None
+            values = observed if raw else self._method.check_observation(seen, self._sims)
+            self._check_observation(label, np.asarray(values, dtype=np.float64))
             proposal = self._proposal(self.posterior, number, label, size)
         new = simulate_with(
             self._options, self._simulator, self._prior, size, seed=self._seed, proposal=proposal, round=label
@@ -206,8 +208,9 @@ class _Run:
             with contextlib.closing(calls) as method.calls:
                 return method.fit(sims, self._prior).posterior(seen)
 
-    def _check_observation(self, label: str, mark: str) -> None:
+    def _check_observation(self, label: str, observed: NDArray[np.float64]) -> None:
         """Raise if the store holds this round for another observation."""
+        mark = hashlib.sha256(observed.tobytes()).hexdigest()[:8]
         with open_store(self._store, self._prior) as file:
             if file.observation_of(label, mark) != mark:
                 raise StoreMismatchError(
@@ -372,20 +375,3 @@ def _as_seen(method: Method, observed: Observation, summarize: Callable[..., Arr
             "set as observed.",
         )
     return observed
-
-
-def _observation_hash(observed: Observation, sims: Simulations) -> str:
-    """Return a short text that tells one observation from another, in whatever order it names its values."""
-    names = value_names(observed)
-    values = list(observed.values()) if isinstance(observed, Mapping) else observed
-    same = names and sims.summary_names and sorted(names) == sorted(sims.summary_names)
-    if same and np.asarray(observed).shape[:-1] in (
-        (),
-        (1,),
-    ):  # a raw data set of several rows may have these names too
-        values = sims.observed_row(observed)
-    try:
-        content = np.asarray(values, dtype=np.float64).tobytes()
-    except (TypeError, ValueError):  # raw data sets may be ragged
-        content = repr(observed).encode()
-    return hashlib.sha256(content).hexdigest()[:8]
