@@ -228,11 +228,12 @@ def test_a_diagnosis_shows_its_verdict():
     calibration = Calibration(posterior.names, ranks // 3 + 33, 99, scores, np.arange(60))
     sims = Simulations(np.zeros((300, 2)), RNG.normal(size=(300, 2)))
     check = posterior_predictive_check(None, sims, [0.0, 9.0], names=[HOSTILE, "x2"])
-    report = Report(posterior, calibration, Sufficiency(40, 1.0, 0.1, 40), check, True, 0.5)
+    report = Report(posterior, calibration, Sufficiency(40, 1.0, 0.1, 40), check, True)
     assert "under-confident" in repr(report)
     page = page_of(report)
-    assert "script" not in page.tags
+    assert report.verdict in page.text
     assert all(sentence in page.text for sentence in report.sentences)
+    assert "script" not in page.tags
     assert repr(check) == "PredictiveCheck(observation unlike the predictions; 2 summaries of 300 simulations)"
     assert repr(report.sufficiency) == "Sufficiency(fine; errors +0 ± 10 % with half of 40 simulations)"
-    assert repr(calibration.coverage).startswith("Coverage(under-confident; 60 posteriors of ")
+    assert repr(calibration.coverage).startswith("Coverage(60 posteriors of ")

@@ -122,11 +122,6 @@ class Posterior:
             self._samples = frozen(self._draw(self.n_draws, self._seed))
         return self._samples
 
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """The weights of `samples`, all equal; signed weights of kernel methods are in `embedding.weights`."""
-        return np.full(len(self.samples), 1.0 / len(self.samples))
-
     def sample(self, n: int, seed: Seed = None) -> NDArray[np.float64]:
         """Return draws of the posterior.
 

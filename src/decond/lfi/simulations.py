@@ -1,8 +1,8 @@
 """Simulations: parameters, what came out, and which of them failed."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,7 +108,7 @@ class Simulations:
         names = self.names if self.named else None
         return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, names, self.summary_names)
 
-    def observed_row(self, observed: Any) -> np.ndarray:
+    def observed_row(self, observed: ArrayLike | Mapping[str, float]) -> np.ndarray:
         """Return an observation as a row (1, s), its values in the order of x where both have names.
 
         >>> sims = Simulations([[1.0]], [[0.5, 2.0]], summary_names=["mean", "sd"])

@@ -242,7 +242,7 @@ class DiagnosisDisplay(Display):
     >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
     >>> simulated = np.linspace(0.0, 1.0, 100)[:, None]
     >>> check = observation_among(Simulations(simulated, simulated), np.array([[0.5]]))
-    >>> page = DiagnosisDisplay(Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)).plot()
+    >>> page = DiagnosisDisplay(Report(posterior, None, None, check, from_posterior=True)).plot()
     >>> page.ranks_ is None, len(page.predictive_.axes_)
     (True, 1)
     """

@@ -409,12 +409,10 @@ def _check_observation(
     posterior: Posterior, observed: Floats, diagnosis: diagnostics.Report | None, settings: InferenceCheckSettings
 ) -> Check | None:
     sims = posterior.simulations
-    if diagnosis is not None:
-        share = diagnosis.remote_share
-    elif sims is None or sims.n_valid < 3 or sims.x.shape[1] != len(observed):
+    observed = observed if diagnosis is None else diagnosis.predictive.observed  # summaries, also of raw data
+    if sims is None or sims.n_valid < 3 or sims.x.shape[1] != len(observed):
         return None
-    else:
-        share = share_as_remote(sims, observed[None, :])
+    share = share_as_remote(sims, observed[None, :])
     said = (
         f"{percent(share)} of the simulations are at least as far from the simulation nearest to them as the "
         f"observation is. With less than {percent(settings.outside)} the observation counts as lying outside."
