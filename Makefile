@@ -18,7 +18,7 @@ help:  ## list these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1@/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## run the demonstration; pictures and tables go to decond-demo/
-	$(BIN)/decond demo --output decond-demo $(ARGS)
+	$(BIN)/decond demo --output decond-demo --force $(ARGS)
 
 # The matrices of the suite are small: one BLAS thread is enough, and leaves the cores to the workers of the suite.
 TESTS := test test-slow test-lowest coverage
@@ -49,11 +49,12 @@ browser:  ## find the Chromium that opens reports in the slow tests; on Debian i
 coverage: $(STAMP)  ## run all tests and show which lines they miss (half as slow again)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(ARGS)
 
-lint: $(STAMP)  ## check format, style, types and the direction of imports
+lint: $(STAMP)  ## check format, style, types, the direction of imports and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell --dictionary=- --dictionary=tools/words.txt
 
 format: $(STAMP)  ## repair format and style where a tool can
 	$(BIN)/ruff format .

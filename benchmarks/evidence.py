@@ -86,7 +86,7 @@ def run(peers: str | None = None, quick: bool = False) -> dict[str, Any]:
         ],
     }
     for kind in (TRANSFORMED, DIRECT):
-        field = Field(PEERS[kind], {"GPyTorch", "GPyTorch, LU"}, peers)
+        field = Field(PEERS[kind], {"GPyTorch", "GPyTorch, LU", "plain JAX"}, peers)
         evaluations, fits = [], []
         for n in sizes:
             evaluation, fit = compare(kind, n, field)

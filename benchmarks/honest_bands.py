@@ -49,7 +49,7 @@ def score(tables: Tables, uncertainty: str) -> tuple[float, float, float]:
 
 def run(draws: int = 20, first_seed: int = FIRST_SEED) -> dict[str, Any]:
     """Compare both kinds of error bars on the same draws."""
-    score(toy(0), "honest"), score(toy(0), "plain")  # compile
+    score(toy(0), "honest"), score(toy(0), "plain")  # the first fit imports more
     results: dict[str, Any] = {"benchmark": f"honest bands, {draws} draws from seed {first_seed}"}
     for modes, label in ((1, "toy"), (2, "two modes")):
         figures = {}

@@ -35,11 +35,11 @@ TABLE_F = THEOREMS + "appendix_f_kernel_bayes_rules.py"
 OPERATORS = THEOREMS + "appendix_f_operators.py"
 APPLICATIONS = THEOREMS + "section_8_applications.py"
 SIMULATORS = THEOREMS + "section_8_lfi.py"
-MIXTURES = "tests/gp/test_posteriors.py"
-LATENT = "tests/gp/test_latent_input.py"
-SAMPLER = "tests/gp/test_latent_sampler.py"
-LAPLACE = "tests/gp/test_laplace.py"
-AVERAGES = "tests/gp/test_model_average.py"
+MIXTURES = CONTRACTS + "mixtures.py"
+LATENT = CONTRACTS + "latent_inputs.py"
+SAMPLER = CONTRACTS + "latent_sampler.py"
+LAPLACE = CONTRACTS + "laplace.py"
+AVERAGES = CONTRACTS + "model_average.py"
 SAMPLED = "tests/conditional/test_sampled_groups.py"
 DENSITY = "tests/conditional/test_input_density.py"
 
@@ -58,6 +58,9 @@ LINALG = [
         ("return -0.5 * float((white", "return -1.0 * float((white", TABLE_C),
         ("columns * (factor.log_determinant", "(factor.log_determinant"),
         ("share = -0.5 * alpha.shape[1]", "share = -0.5"),
+        ("lower[np.diag_indices(len(lower))] *= 0.5", "lower[np.diag_indices(len(lower))] *= 1.0", ALGEBRA),
+        ("half_solve_transposed(lower + lower.T)", "half_solve_transposed(lower)", ALGEBRA),
+        ("-0.5 * factor.half_solve_transposed(half.T)", "0.5 * factor.half_solve_transposed(half.T)", ALGEBRA),
         ("(-self._alpha).reshape", "self._alpha.reshape"),
     ),
     *_of(
@@ -72,6 +75,10 @@ LINALG = [
         ("vectors * np.sqrt(np.maximum(values", "vectors * (np.maximum(values"),
         ("return Factor(upper, relative * scale)", "return Factor(upper, relative)"),
         ("return norm * norm", "return norm"),
+        ("<= condition else None", ">= condition else None"),
+        ("dpocon(self._upper, norm)", "dpocon(self._upper, 1.0)"),
+        ("np.trace(matrix) / len(matrix)", "np.trace(matrix)"),
+        ("scale = float(np.abs(np.diagonal(matrix)).mean())", "scale = 1.0"),
         ("JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)", "JITTERS = (1e-14, 1e-12, 1e-10, 1e-2)"),
     ),
     *_of(
@@ -81,8 +88,17 @@ LINALG = [
         ("(b - multiply(self.basis, inside)) / self.noise", "(b - multiply(self.basis, inside))"),
         ("(outside**2).sum() / self.noise", "(outside**2).sum()", TASKS),
         ("column / np.sqrt(remaining[pivot])", "column / remaining[pivot]"),
+        ("int(np.argmax(remaining))", "int(np.argmin(remaining))"),
+        ("remaining - factor[:, k] ** 2", "remaining - factor[:, k]"),
+        ("add_to_diagonal(core, noise)", "add_to_diagonal(core, noise**2)"),
     ),
-    *_of("linalg/products.py", ALGEBRA, ("blas.dsymm(scale, lower.T, left.T", "blas.dsymm(1.0, lower.T, left.T")),
+    *_of(
+        "linalg/products.py",
+        ALGEBRA,
+        ("blas.dsymm(scale, lower.T, left.T", "blas.dsymm(1.0, lower.T, left.T"),
+        ("np.tril(corner, -1).T", "np.tril(corner).T"),
+        ("full[start:stop, :start].T", "full[:start, start:stop]"),
+    ),
 ]
 
 KERNELS_AND_FEATURES = [
@@ -102,6 +118,22 @@ KERNELS_AND_FEATURES = [
         ("2.0 * (row_sums * left - first) / lengthscale", "2.0 * (row_sums * left + first) / lengthscale", KERNELS),
         ("column_sums * right - bar.T", "right - bar.T", KERNELS),
         ("cosine * sine_bar - sine * cosine_bar", "cosine * sine_bar + sine * cosine_bar", KERNELS),
+        ("cosine * cosine_bar + sine * sine_bar", "cosine * cosine_bar - sine * sine_bar", KERNELS),
+        ("sine_bar - sine * cosine_bar) * (2.0", "sine_bar - sine * cosine_bar) * (1.0", KERNELS),
+        ("_lengthscale_slope(-angles", "_lengthscale_slope(angles", KERNELS),
+        ("lengthscale_a + lengthscale_b, self", "lengthscale_a, self", KERNELS),
+        ("+ (turns[1] * turn_b).sum(axis=0)", "", KERNELS),
+        ("where=squared > 1e-16", "where=squared > 1e-36", KERNELS),
+        ("-0.5 * values, r,", "0.5 * values, r,", KERNELS),
+        ("np.vdot(adjoint, slope)", "slope.sum()", KERNELS),
+        ("bar = adjoint * profile.slope", "bar = profile.slope", KERNELS),
+        ("np.array([-2.0 * np.vdot(bar", "np.array([-1.0 * np.vdot(bar", KERNELS),
+        ("left - 2.0 * first) * left", "left - first) * left", KERNELS),
+        ("(column_sums * right**2)", "(column_sums * right)", KERNELS),
+        ("in pairs]) / lengthscale**2", "in pairs]) / lengthscale", KERNELS),
+        ("float(slopes.sum()) / lengthscale", "float(slopes.sum())", KERNELS),
+        ("slopes.sum(keepdims=True)) / lengthscale", "slopes.sum(keepdims=True))", KERNELS),
+        ("-(adjoint * frequencies).sum(axis=0)", "(adjoint * frequencies).sum(axis=0)", KERNELS),
         ("0.5 * squared / self.alpha))", "squared / self.alpha))"),
         ("angle = 2.0 * math.pi", "angle = math.pi"),
         ("len(chi)) / self.degrees)", "len(chi)))", FEATURES),
@@ -114,6 +146,10 @@ KERNELS_AND_FEATURES = [
         ("bar = 2.0 * adjoint[rows, columns]", "bar = adjoint[rows, columns].copy()"),
         ("np.arange(start, stop)] *= 0.5", "np.arange(start, stop)] *= 1.0"),
         (".sum(axis=1) / (upper - lower)", ".sum(axis=1) / step"),
+        ("np.tril(bar[:, start:])", "bar[:, start:]"),
+        ("self.pullback.a[rows] += part.a", "self.pullback.a[rows] = 0.5 * part.a"),
+        ("self.pullback.b[columns] += part.b", "self.pullback.b[columns] = part.b"),
+        ("added(part.parameters, self.pullback.parameters)", "part.parameters"),
     ),
     *_of(
         "kernels/composite.py",
@@ -125,6 +161,13 @@ KERNELS_AND_FEATURES = [
         ("pull_inner(self.variance * adjoint", "pull_inner(adjoint", KERNELS),
         ("grams[:i] + grams[i + 1 :]", "grams", KERNELS),
         ("self.exponent * gram **", "gram **", KERNELS),
+        ("float(np.vdot(adjoint, gram))", "float(np.vdot(adjoint, self.variance * gram))", KERNELS),
+        ("bars[0][:, column] += inner.a[:, i]", "bars[0][:, column] += inner.a[:, 0]", KERNELS),
+        ("bars[1][:, column] += inner.b[:, i]", "bars[1][:, i] += inner.b[:, i]", KERNELS),
+        ("inner.pull(adjoint, self.variance * variance_bar)", "inner.pull(adjoint, variance_bar)", KERNELS),
+        ("variance_bar * inner.variance}", "variance_bar}", KERNELS),
+        ("variance_bar * variance / spectrum.variance", "variance_bar", KERNELS),
+        ("chosen[:, None] == i, adjoint, 0.0", "chosen[:, None] >= i, adjoint, 0.0", KERNELS),
     ),
     *_of(
         "kernels/nonstationary.py",
@@ -133,6 +176,11 @@ KERNELS_AND_FEATURES = [
         ("_scaled_columns(self, b).T + self.offset) **", "_scaled_columns(self, b).T - self.offset) **", MEANS),
         ("slope = -2.0 * (a_bar", "slope = -1.0 * (a_bar"),
         ("self.degree * inner **", "inner **"),
+        ('"offset": float(bar.sum())', '"offset": float(adjoint.sum())'),
+        ("adjoint.T @ a / kernel", "adjoint.T @ a * kernel"),
+        ("a_bar / kernel.lengthscale,", "a_bar,"),
+        ("value=adjoint.sum()", "value=self.value * adjoint.sum()"),
+        ("variance=adjoint[same].sum()", "variance=adjoint.sum()"),
     ),
     *_of(
         "features/feature_maps.py",
@@ -266,7 +314,12 @@ OBSERVATIONS = [
         ("logs *= -0.5 / variance", "logs *= -1.0 / variance"),
         ("logs += self._log_weights", "pass"),
         ("+ top - 0.5 * np.log(2.0 * np.pi * variance)", "+ top"),
-        ("values, values) / total + variance", "values, values) / total"),
+        ("values**2 + added) / total", "values**2) / total"),
+        ("np.exp(values + 0.5 * variance)", "np.exp(values)"),
+        ("mean + 0.5 * self._noise**2, variance", "mean, variance"),
+        ("np.exp(mean + 0.5 * variance)", "np.exp(mean)"),
+        ("np.outer(mean, mean) * np.expm1(self", "np.outer(mean, mean) * np.exp(self"),
+        ("-np.log(z + self.logarithm[0])", "np.log(z + self.logarithm[0])"),
         (
             "np.exp(log_likelihoods.min(axis=0) - log_likelihoods)",
             "np.exp(log_likelihoods - log_likelihoods.max(axis=0))",
@@ -399,7 +452,7 @@ REGRESSION = [
 
 INFERENCE = [
     *_of(
-        "lfi/methods/dme_learning.py",
+        "lfi/methods/kernel_search.py",
         SIMULATORS,
         ("at = self._best_of_grid(start, reach) if wide", "at = np.log(start) if wide"),
         ("[self.kernel_theta is None] * len", "[False] * len"),
@@ -417,14 +470,13 @@ INFERENCE = [
         "lfi/methods/dme.py",
         SIMULATORS,
         ("per_parameter=per_parameter", "per_parameter=False"),
-        ('RawCoordinates if self.coordinates == "raw" else WorkingCoordinates', "WorkingCoordinates"),
-        ('log_evidence if self.coordinates == "raw" else', "log_evidence if False else"),
-        (
-            "return herded_posterior(self.prior_, embedding, self._herding",
-            "return herded_posterior(self.prior_, embedding, None",
-        ),
+        ('self.prior_.from_working(phi) if self.coordinates == "raw" else phi', "phi"),
+        ('self._to_data()(rows) if self.coordinates == "raw" else rows', "rows"),
+        ("log_evidence = self._log_evidence_of_data(log_evidence)", "pass"),
+        ('"working":\n            log_evidence', '"raw":\n            log_evidence'),
+        ("kernel=self._herding", "kernel=None"),
         ("kernel_theta, ridge, delta)", "kernel_theta, delta, ridge)"),
-        ('"candidates": self._candidates', '"candidates": None'),
+        ("candidates=self._candidates", "candidates=None"),
     ),
     *_of(
         "lfi/methods/deconditioning.py",
@@ -435,10 +487,11 @@ INFERENCE = [
         ("multiply(at_draws * weights, at_draws.T)", "multiply(at_draws, at_draws.T)"),
     ),
     *_of(
-        "lfi/methods/herded.py",
+        "lfi/methods/kernel_posterior.py",
         SIMULATORS,
         ("return log_evidence - float(", "return log_evidence + float("),
-        ("embedding.herding(candidates, kernel)", "embedding.normalized().herding(candidates, kernel)"),
+        ("source.herding(points, kernel)", "source.normalized().herding(points, kernel)"),
+        ("outer.scale * inner.scale)", "inner.scale)"),
     ),
 ]
 

@@ -6,6 +6,7 @@ over them (`SparseModel.statistics`) and one over the files, in turn.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -128,9 +129,8 @@ def _python(program: str, *arguments: Any) -> str:
 
 
 def _environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def _told(program: str, *arguments: Any) -> Any:

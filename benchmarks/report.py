@@ -16,8 +16,8 @@ from decond.plotting import COLORS
 
 OURS = "decond"
 LIMIT = "limit"
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "jax")
-PEER_LIBRARIES = ("torch", "gpytorch", "coreax", "pyabc", "sbi")
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
+PEER_LIBRARIES = ("jax", "torch", "gpytorch", "coreax", "pyabc", "sbi")
 STYLES = {
     OURS: (COLORS["model"], "o-"),
     LIMIT: (COLORS["truth"], "--"),

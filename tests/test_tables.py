@@ -177,11 +177,6 @@ def test_a_missing_column_names_the_nearest_and_all(table, column, near):
     assert "wind, ALT" in str(caught.value)
 
 
-def test_a_column_that_is_named_twice_is_refused(table):
-    with raised(TableError, column="x"):
-        table("x,y\n1,2\n").numbers(["x", "x"])
-
-
 def test_a_column_of_the_other_table_asks_whether_they_are_swapped(table):
     pairs, task = table("wind,day\n1,2\n", "p.csv"), table("day,power\n1,2\n", "q.csv")
     for columns, swapped in ((["wind", "day"], True), (["wind", "power"], False)):
@@ -190,9 +185,12 @@ def test_a_column_of_the_other_table_asks_whether_they_are_swapped(table):
         assert ("p.csv" in str(caught.value)) == swapped
 
 
-def test_missing_labels(table):
+def test_repeated_columns_and_missing_labels(table):
+    found = table("day,x\na,1\n,2\n  ,3\n")
     with raised(TableError, table="t.csv", column="day", row=2, count=2):
-        table("day,x\na,1\n,2\n  ,3\n").labels(["day"])
+        found.labels(["day"])
+    with raised(TableError, column="x"):
+        found.numbers(["x", "x"])
 
 
 def test_too_few_rows(table):

@@ -11,7 +11,7 @@ import numpy as np
 
 from decond.checks import as_count
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.notebook import card, sentences, table
+from decond.notebook import card
 from decond.plotting import ComparisonDisplay
 
 if TYPE_CHECKING:
@@ -106,11 +106,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Show the table, and the notes of all methods, for notebooks."""
-        columns = [name for name in self.frame.columns if name != "notes"]
-        rows = [[str(name), *row] for name, row in zip(self.frame.index, self.frame[columns].values, strict=True)]
         told = {str(name): note for name, note in self.frame.get("notes", {}).items() if note}
         said = [*self.notes, *(f"{name}: {note}" for name, note in told.items())]
-        return card("Comparison", self.title, table(["method", *columns], rows), sentences(said))
+        return card("Comparison", self.title, self.frame.drop(columns="notes", errors="ignore"), said)
 
 
 def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":

@@ -509,7 +509,7 @@ class _Decoder:
             "$class": self._part,
         }
 
-    def decode(self, tree: Any) -> Any:
+    def decode(self, tree: object) -> Any:
         """Return what `_Encoder.encode` was given."""
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]

@@ -1,25 +1,20 @@
-"""What notebooks show of our objects: small tables, verdicts and curves as HTML; every text in them is escaped."""
+"""Numbers and names in words, and what notebooks show of results: a table and sentences as HTML."""
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["Html", "card", "curve", "definitions", "listed", "number", "percent", "sentences", "table"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["card", "listed", "number", "percent"]
 
 
-class Html(str):
-    """Text that is HTML already; everything else is escaped before it gets into a page.
-
-    >>> table(["name"], [["<b>"], [Html("<b>bold</b>")]]).count("<b>")
-    1
-    """
-
-
-def number(value: Any, digits: int = 4, span: float = 0.0) -> str:
+def number(value: ArrayLike, digits: int = 4, span: float = 0.0) -> str:
     """Return a number, or the first few of several, in few digits; no exponent where it is of ordinary size.
 
     Parameters
@@ -42,62 +37,23 @@ def number(value: Any, digits: int = 4, span: float = 0.0) -> str:
     >>> number(1.7e9 + 1800.0), number(1.7e9 + 1800.0, span=3600.0), number(float("nan"))
     ('1.7e+09', '1700001800', '–')
     """
-    if isinstance(value, str) or not _is_numeric(value):
+    if isinstance(value, str | bool) or np.asarray(value).dtype.kind not in "iuf":
         return str(value)
     values = np.ravel(value)
     words = ", ".join(_in_digits(float(item), digits, span) for item in values[:6])
     return words if len(values) <= 6 else f"{words}, … ({len(values)})"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Html:
-    """Return a table; cells that are numbers stand to the right.
+def card(title: str, words: str = "", table: "pd.DataFrame | None" = None, said: Iterable[str] = ()) -> str:
+    """Return a title, a table and sentences as HTML, for notebooks; every text is escaped.
 
     Parameters
     ----------
-    head : sequence of str
-    rows : iterable of sequences
-        Cells of each row.
-
-    Returns
-    -------
-    Html
-
-    Examples
-    --------
-    >>> "mean" in table(["parameter", "mean"], [["rate", 1.5]])
-    True
-    """
-    return Html(f"<table>{_row('th', head)}{''.join(_row('td', row) for row in rows)}</table>")
-
-
-def definitions(entries: Mapping[str, Any]) -> Html:
-    """Return names and what they are, as a table without a head.
-
-    >>> definitions({"kernel": "RBF", "noise": 0.1}).count("<tr")
-    2
-    """
-    return Html(f"<table>{''.join(_row('td', entry) for entry in entries.items())}</table>")
-
-
-def sentences(said: Iterable[str]) -> Html:
-    """Return a list of sentences; nothing if there are none.
-
-    >>> sentences(["fine"]).count("<li>"), sentences([]) == ""
-    (1, True)
-    """
-    items = "".join(f"<li>{_escaped(sentence)}</li>" for sentence in said)
-    return Html(f"<ul>{items}</ul>" if items else "")
-
-
-def card(title: str, words: Any = "", *parts: Html) -> str:
-    """Return a title, some words after it, and parts below.
-
-    Parameters
-    ----------
-    title : str
-    words : object
-        Shown after the title.
-    *parts : Html
+    title, words : str
+        The words follow the title.
+    table : DataFrame, optional
+    said : iterable of str
+        Sentences, as a list below the table.
 
     Returns
     -------
@@ -105,40 +61,16 @@ def card(title: str, words: Any = "", *parts: Html) -> str:
 
     Examples
     --------
-    >>> card("Posterior", "of 2 <parameters>").count("&lt;parameters&gt;")
+    >>> card("Posterior", "of 2 <parameters>", said=["fine"]).count("&lt;parameters&gt;")
     1
     """
-    return f"<div><strong>{_escaped(title)}</strong> {_escaped(words)}{''.join(parts)}</div>"
+    import pandas as pd
 
-
-def curve(x: ArrayLike, height: ArrayLike) -> Html:
-    """Return a small filled curve over x, as SVG; nothing if no point is finite.
-
-    Parameters
-    ----------
-    x, height : array_like of shape (n,)
-        Points that are not finite are left out.
-
-    Returns
-    -------
-    Html
-
-    Examples
-    --------
-    >>> curve([0.0, 1.0, 2.0], [0.0, 1.0, 0.0]).startswith("<svg"), curve([0.0], [np.nan])
-    (True, '')
-    """
-    points = np.column_stack([np.asarray(x, dtype=np.float64), np.asarray(height, dtype=np.float64)])
-    points = points[np.isfinite(points).all(axis=1)]
-    if not len(points):
-        return Html("")
-    low, high = points.min(axis=0), points.max(axis=0)
-    low[1] = min(0.0, low[1])
-    size = np.where(high > low, high - low, 1.0)
-    ends = np.array([[points[0, 0], 0.0], *points, [points[-1, 0], 0.0]])
-    drawn = " ".join(f"{110.0 * across:.1f},{26.0 * (1.0 - up):.1f}" for across, up in (ends - low) / size)
-    polygon = f'<polygon points="{drawn}" fill="#0072B2" fill-opacity="0.4"/>'
-    return Html(f'<svg xmlns="http://www.w3.org/2000/svg" width="110" height="26">{polygon}</svg>')
+    with pd.option_context("display.max_colwidth", None):
+        cells = "" if table is None else table.to_html(float_format=number, na_rep="–", border=0)
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in said)
+    notes = f"<ul>{items}</ul>" if items else ""
+    return f"<div><strong>{html.escape(title)}</strong> {html.escape(words)}{cells}{notes}</div>"
 
 
 def _in_digits(value: float, digits: int, span: float) -> str:
@@ -153,19 +85,6 @@ def _in_digits(value: float, digits: int, span: float) -> str:
         return f"{value:.{digits}g}"
     text = f"{value:.{max(0, digits - 1 - size)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _row(tag: str, cells: Iterable[Any]) -> str:
-    inner = (f'<{tag} align="{"right" if _is_numeric(cell) else "left"}">{_escaped(cell)}</{tag}>' for cell in cells)
-    return f"<tr>{''.join(inner)}</tr>"
-
-
-def _escaped(value: Any) -> str:
-    return str(value) if isinstance(value, Html) else html.escape(number(value))
-
-
-def _is_numeric(value: Any) -> bool:
-    return not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
 
 
 def percent(share: float) -> str:

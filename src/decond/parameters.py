@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from decond.checks import frozen
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.notebook import Html, card, number, table
 
 __all__ = [
     "Constraint",
@@ -108,12 +107,6 @@ class Parametrized:
         """Show the class with its fields, arrays by their shape."""
         parts = (f"{field.name}={short(getattr(self, field.name))}" for field in _fields(self))
         return f"{type(self).__name__}({', '.join(parts)})"
-
-    def _repr_html_(self) -> str:
-        """Show the expression and its parameters, for notebooks."""
-        rows = [[path, number(value), limit.description] for path, value, limit in _walk(self, "")]
-        numbers = table(["parameter", "value", "may be"], rows) if rows else Html()
-        return card(type(self).__name__, repr(self), numbers)
 
 
 def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:

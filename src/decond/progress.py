@@ -101,15 +101,16 @@ def _display(transient: bool) -> "Progress":
 
 
 def _columns() -> "list[ProgressColumn]":
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.text import Text
 
     class IfKnown(MofNCompleteColumn):
-        def render(self, task: Any) -> Any:
-            return "" if task.total is None else super().render(task)
+        def render(self, task: Task) -> Text:
+            return Text() if task.total is None else super().render(task)
 
     class LeftIfKnown(TimeRemainingColumn):
-        def render(self, task: Any) -> Any:
-            return "" if task.time_remaining is None else super().render(task)
+        def render(self, task: Task) -> Text:
+            return Text() if task.time_remaining is None else super().render(task)
 
     words, status = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[status]}"))
     return [words, BarColumn(), IfKnown(), status, TimeElapsedColumn(), LeftIfKnown()]

@@ -1,22 +1,22 @@
 """`decond infer`: from a module with a simulator, a prior in TOML and an observation to draws and a picture."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pandas as pd
 import pytest
 from commands import decond, invoke, refusal
-from expected import refused, warned
-from scipy import stats
+from expected import refused
+from report_pages import ReportPage
 
-from decond import lfi
 from decond.cli.infer_command import MethodName, _simulator
 from decond.lfi import METHODS
-from decond.lfi.exceptions import ExtrapolationWarning
 
 SIMULATOR = """
+import os
 import numpy as np
 
 def simulate(theta, rng):
@@ -36,6 +36,12 @@ def greedy(theta, rng):
 
 def named(theta, rng):
     return dict(zip(["middle", "std"], simulate(theta, rng)))
+
+def talking(theta, rng):
+    print("from the simulator")
+    if rng.random() < 0.02:  # takes a while
+        os.system("echo from a child")
+    return simulate(theta, rng)
 
 number = 3
 """
@@ -101,6 +107,22 @@ def test_a_posterior_is_checked_when_that_is_asked_for():
     assert all(sentence in said for sentence in found["diagnosis"]["sentences"])
 
 
+def test_json_stands_alone_on_stdout_and_the_diagnosis_is_in_report_and_json():
+    options = ("--method", "rejection", "--check", "--report", "out.html", "--json")
+    command = [sys.executable, "-m", "decond", *arguments_of("waiting:talking", *options)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert "from the simulator" in result.stderr
+    assert "from a child" in result.stderr
+    assert found["simulations"] == 60
+    read = ReportPage(Path("out.html").read_text(encoding="utf-8"))
+    assert found["verdict"] in read.verdict.text
+    (judged,) = [sentence for sentence in found["diagnosis"]["sentences"] if sentence.startswith("Of 60 ")]
+    assert judged in read.sections["trust"].text
+    assert read.rows("observation")[0][:2] == ["mean", "0.59"]
+
+
 def test_failures_are_counted():
     result = invoke(*arguments_of("waiting:failing"))
     assert result.exit_code == 0, result.output
@@ -142,7 +164,7 @@ def test_what_is_wrong_is_named(simulator, changes, names):
         ("waitin:simulate", "'waitin'"),
         ("imports_missing:simulate", "'not_installed_anywhere'"),
         ("fails_to_import:simulate", "ZeroDivisionError"),
-        ("waiting:number", "broken, failing, greedy, named, simulate"),
+        ("waiting:number", "broken, failing, greedy, named, simulate, talking"),
     ],
 )
 def test_a_simulator_that_cannot_be_found_is_refused(name, named):
@@ -151,37 +173,3 @@ def test_a_simulator_that_cannot_be_found_is_refused(name, named):
     with refused("SIMULATOR") as caught:
         _simulator(name)
     assert named in str(caught.value)
-
-
-# ---- names of an observation ---------------------------------------------------------------------------------
-
-NAMED = {
-    "dict": {"first": 0.5, "peak day": 80.5},
-    "series": pd.Series({"first": 0.5, "peak day": 80.5}),
-    "frame": pd.DataFrame({"first": [0.5], "peak day": [80.5]}),
-}
-
-
-@pytest.mark.parametrize("observed", NAMED.values(), ids=NAMED)
-def test_names_of_an_observation_reach_messages_and_change_nothing(observed):
-    prior = lfi.Prior({"level": stats.norm()})
-    theta = prior.sample(60, seed=0)
-    sims = lfi.Simulations(theta, theta + np.random.default_rng(0).standard_normal((60, 2)))
-    method = lfi.RejectionABC(quantile=0.5).fit(sims, prior)
-    with warned(ExtrapolationWarning, summary=1, name="peak day"):
-        named = method.posterior(observed)
-    with warned(ExtrapolationWarning, summary=1, name=None):
-        plain = method.posterior([0.5, 80.5])
-    np.testing.assert_array_equal(named.samples, plain.samples)
-
-
-def test_a_named_observation_shares_its_rounds_in_a_store_with_the_plain_one(tmp_path):
-    def simulator(theta, rng):
-        return theta + rng.standard_normal(2)
-
-    prior, store = lfi.Prior({"level": stats.norm()}), tmp_path / "runs.sqlite"
-    options = {"n_simulations": 90, "rounds": 2, "store": store}
-    found = [lfi.infer(simulator, prior, seen, **options) for seen in ([0.5, 0.4], {"first": 0.5, "peak": 0.4})]
-    np.testing.assert_array_equal(found[0].samples, found[1].samples)
-    with refused("observed"):
-        lfi.infer(simulator, prior, {"first": 0.5}, **options)

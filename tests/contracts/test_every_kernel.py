@@ -191,6 +191,21 @@ def test_slopes_of_lengthscales_keep_their_digits(reach, lengthscale):
     assert error.max() < 1e-14
 
 
+@pytest.mark.parametrize("lengthscale", [0.8, [0.5, 1.0, 2.0]])
+def test_rows_that_are_equal_but_for_rounding_have_no_slope(lengthscale, points):
+    """The kink of exp(-r) at zero has a slope of either sign; those of all other pairs are left."""
+    rng = np.random.default_rng(1)
+    other, adjoint = points + 1e-12 * rng.standard_normal(points.shape), rng.standard_normal((9, 9))
+    steps = (points[:, None] - other) / lengthscale
+    r = np.sqrt((steps**2).sum(axis=2))
+    pull = (
+        np.where(r > 1e-6, -adjoint * np.exp(-r) / np.where(r > 1e-6, r, 1.0), 0.0)[..., None] * steps / lengthscale
+    )
+    pulled = kernels.Matern12(lengthscale).pullback(points, other, adjoint)
+    np.testing.assert_allclose(pulled.a, pull.sum(axis=1), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(pulled.b, -pull.sum(axis=0), rtol=1e-8, atol=1e-8)
+
+
 def test_parameters_round_trip(kernel):
     moved = {path: np.asarray(value) * 1.5 for path, value in leaves(kernel).items()}
     changed = leaves(with_leaves(kernel, moved))

@@ -5,7 +5,7 @@ import pytest
 
 from decond import linalg
 
-SIZES = (1, 5, 150)  # of one entry, small, and larger than the blocks that solves are split into
+SIZES = (1, 5, 300)  # of one entry, small, and larger than the blocks of solves and products
 
 
 @pytest.fixture(params=SIZES)
@@ -87,6 +87,36 @@ def test_products_of_symmetric_matrices_read_one_triangle(matrix, columns):
     np.testing.assert_allclose(linalg.mirrored(np.tril(matrix)), matrix)
     inverse = np.linalg.inv(matrix)
     np.testing.assert_allclose(np.tril(linalg.symmetric_product(matrix, inverse)), np.eye(len(matrix)), atol=1e-9)
+
+
+def test_adjoints_of_solves_are_those_of_central_differences(matrix, columns):
+    """Along a random symmetric change of the matrix, and a random change of the right-hand side."""
+    rng = np.random.default_rng(4)
+    bar, right_step = rng.standard_normal((2, *columns.shape))
+    step = rng.standard_normal(matrix.shape)
+    step, h = (step + step.T) / len(matrix), 1e-5
+    factor = linalg.cholesky(matrix, "S")
+    solution, white = factor.solve(columns), factor.half_solve(columns)
+    for solve, (right_bar, matrix_bar) in (
+        (np.linalg.solve, linalg.solve_pullback(factor, solution, factor.half_solve(bar))),
+        (lambda S, b: np.linalg.solve(np.linalg.cholesky(S), b), linalg.half_solve_pullback(factor, white, bar)),
+    ):
+        full = linalg.mirrored(np.tril(matrix_bar))
+        ends = [(bar * solve(matrix + t * step, columns + t * right_step)).sum() for t in (h, -h)]
+        slope = (ends[0] - ends[1]) / (2.0 * h)
+        assert (right_bar * right_step).sum() + (full * step).sum() == pytest.approx(slope, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_condition_and_jitter_do_not_depend_on_units(matrix, scale):
+    """A diagonal matrix has the ratio of its entries as its condition; jitter is relative to the mean diagonal."""
+    diagonal = scale * np.diag([1.0, 5.0, 20.0])
+    assert linalg.cholesky(diagonal, "S").condition(20.0 * scale) == pytest.approx(20.0)
+    assert linalg.cholesky_if(diagonal, condition=19.0) is None
+    assert linalg.cholesky_if(diagonal, condition=21.0).size == 3
+    added = linalg.with_jitter(scale * matrix) - scale * matrix
+    expected = 1e-10 * scale * np.diag(matrix).mean() * np.eye(len(matrix))
+    np.testing.assert_allclose(added, expected, rtol=1e-3, atol=1e-14 * scale * np.abs(matrix).max())
 
 
 def test_square_root_of_singular_matrices(matrix):

@@ -27,7 +27,7 @@ def test_blocks_are_of_a_known_kind(page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if shows(page)], ids=name)
-def test_page_runs_and_shows_what_its_code_does(page, tmp_path):  # that of README: tests/integration
+def test_page_runs_and_shows_what_its_code_does(page, tmp_path):  # that of README: tests/test_fresh_process.py
     printed = run_page(page, tmp_path, timeout=900)
     check_outputs(page, printed)
     check_pictures(page, tmp_path)

@@ -238,8 +238,6 @@ def test_each_training_has_all_the_time(monkeypatch):
 def test_what_is_refused(monkeypatch):
     with refused("loss"):
         lfi.LFVI(loss="square").fit(pilot(50), PRIOR)
-    with refused("n_simulations"):
-        lfi.LFVI(noisy, 50).fit(pilot(50), PRIOR)
     method = lfi.LFVI(noisy, 80, batched=True, rounds=1, steps=1)
     assert np.isfinite(quietly(method, pilot(50), PRIOR, [0.5]).samples).all()  # half of one step is one
     with refused("rounds"):

@@ -399,19 +399,8 @@ def test_components_as_wide_as_the_prior_are_noted():
 # ---- the interface ---------------------------------------------------------------------------------------------
 
 
-def test_the_budget_is_never_exceeded_and_small_ones_have_fewer_rounds():
-    count = []
-
-    def counted(theta, rng):
-        count.append(len(theta))
-        return noisy(theta, rng)
-
-    method = lfi.MDN(counted, 101, batched=True, components=1, hidden=(10,), steps=100)
-    quietly(lambda: method.fit(simulations(30), PRIOR).posterior(OBSERVED))
-    assert sum(count) == 71
-    assert _round_sizes(71, 3, MDNSettings()) == [71]
-    assert _round_sizes(400, 3, MDNSettings()) == [100, 100, 200]
-    assert _round_sizes(0, 3, MDNSettings()) == []
+def test_small_budgets_have_fewer_rounds():
+    assert [_round_sizes(n, 3, MDNSettings()) for n in (71, 400, 0)] == [[71], [100, 100, 200], []]
 
 
 def test_a_simulator_that_fails_wherever_it_is_proposed_leaves_the_first_round():
@@ -450,13 +439,11 @@ def test_the_networks_of_rounds_take_half_as_many_steps():
         ("hidden", (0,)),
         ("hidden", 10.0),
         ("time_limit", -1.0),
-        ("n_simulations", 30),
     ],
 )
 def test_wrong_settings_are_refused(argument, value):
-    simulator = noisy if argument == "n_simulations" else None
     with refused(argument):
-        lfi.MDN(simulator, **{argument: value}).fit(simulations(60), PRIOR)
+        lfi.MDN(**{argument: value}).fit(simulations(60), PRIOR)
 
 
 WITHOUT_THE_EXTRA = """

@@ -12,7 +12,7 @@ from scipy import stats
 
 from decond import lfi
 from decond.errors import ArgumentTypeError
-from decond.lfi.exceptions import FailedSimulationsWarning, FewValidWarning, StoreWarning
+from decond.lfi.exceptions import FailedSimulationsWarning, FewValidWarning, StoreMismatchError, StoreWarning
 from decond.lfi.rounds import METHODS, method_named, round_sizes
 
 PRIOR = lfi.Prior({"mean": stats.norm(0.0, 2.0)})
@@ -363,22 +363,17 @@ def test_later_rounds_are_judged_by_the_first():
     assert sims.failures == {"returned 2 values where the first round has 1": 40}
 
 
-def test_another_observation_gets_rounds_of_its_own(tmp_path):
+def test_further_rounds_belong_to_one_observation(tmp_path):
     path = tmp_path / "runs.sqlite"
     counted, calls = counting(gaussian)
     near = lfi.infer(counted, PRIOR, [1.0], 100, 3, store=path)
-    assert len(calls) == 100
-    with warned(StoreWarning, argument="observed"):
-        far = lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
-    assert len(calls) == 160
-    np.testing.assert_array_equal(near.simulations.x[:40], far.simulations.x[:40])
-    assert np.median(far.simulations.theta[40:]) == pytest.approx(exact(-4.0)[0], abs=0.5)
-    with warned(StoreWarning, argument="observed"):
-        again = lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
-    np.testing.assert_array_equal(again.simulations.x, far.simulations.x)
+    with pytest.raises(StoreMismatchError) as caught:
+        lfi.infer(counted, PRIOR, [-4.0], 100, 3, store=path)
+    assert caught.value.argument == "observed"
     same = lfi.infer(counted, PRIOR, 1.0, 100, 3, store=path)
     np.testing.assert_array_equal(same.simulations.x, near.simulations.x)
-    assert len(calls) == 160
+    lfi.infer(counted, PRIOR, [-4.0], 40, 1, lfi.RejectionABC(quantile=1.0), store=path)
+    assert len(calls) == 100
 
 
 def two(theta, rng):
@@ -394,7 +389,7 @@ def test_an_observation_is_the_same_in_whatever_order_its_values_are_named(tmp_p
     assert len(calls) == 100
     for other in found[1:]:
         np.testing.assert_array_equal(other.samples, found[0].samples)
-    with warned(StoreWarning, argument="observed"):
+    with pytest.raises(StoreMismatchError):
         lfi.infer(counted, PRIOR, {"early": 1.5, "late": 1.0}, 100, 3, store=tmp_path / "runs.sqlite")
 
 

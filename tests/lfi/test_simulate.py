@@ -199,12 +199,6 @@ def test_batches_may_have_names(prior, batches, n):
     assert sims.summary_names == ("sum", "difference")
 
 
-def test_a_dict_of_a_batch_is_summarized_by_rows(prior):
-    sims = simulate(NAMED_BATCHES["dict"], prior, 5, batched=True, summarize=lambda raw: raw[0] - raw[1])
-    np.testing.assert_allclose(sims.x[:, 0], 2.0 * sims.theta[:, 1])
-    assert sims.summary_names is None
-
-
 def in_any_order(theta, rng):
     """Return two summaries by name, in one order or the other."""
     named = {"rate": theta[0], "share": theta[1]}
@@ -564,7 +558,7 @@ def test_an_interrupt_keeps_what_is_finished_and_opens_the_rest(prior, tmp_path,
     with interruptible(), pytest.raises(KeyboardInterrupt):
         simulate(interrupted, prior, 10, store=path)
     with SimulationStore(path) as store:
-        assert store.counts() == {"open": 5, "running": 0, "asked": 0, "done": 5, "failed": 0}
+        assert store.counts() == {"open": 5, "running": 0, "done": 5, "failed": 0}
     same(simulate(interrupted, prior, 10, store=path), simulate(simulator, prior, 10))
     assert len(runs) == 11
 
@@ -596,8 +590,6 @@ def test_it_is_silent_unless_asked(prior, capfd):
         ({"timeout": "3"}, ArgumentTypeError),
         ({"batched": "no"}, ArgumentTypeError),
         ({"store": 3}, ArgumentTypeError),
-        ({"round": "asked"}, ArgumentError),
-        ({"round": "added"}, ArgumentError),
         ({"round": "method"}, ArgumentError),
         ({"n_jobs": 0}, ArgumentError),
         ({"prior": {"rate": 1}}, ArgumentTypeError),

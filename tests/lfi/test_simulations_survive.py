@@ -113,7 +113,7 @@ class Workshop:
 
     def stored(self):
         with SimulationStore(self.store) as store:
-            return {rate.hex() for rate in store.frame()["rate"]}
+            return {rate.hex() for rate in store.simulations().theta[:, 0]}
 
     def result(self, name):
         with np.load(self.folder / f"{name}.npz") as file:

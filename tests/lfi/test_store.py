@@ -7,13 +7,11 @@ import sqlite3
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
 from expected import refused, warned
 from processes import wait_until
 from scipy import stats
 
-from decond.errors import ArgumentTypeError
 from decond.lfi import Prior, SimulationStore, simulate
 from decond.lfi.exceptions import (
     FewValidWarning,
@@ -57,48 +55,6 @@ def changed(path, statement, *values):
     connection.close()
 
 
-# ---- ask and tell --------------------------------------------------------------------------------------------
-
-
-def test_results_made_elsewhere_come_back_as_told(store, prior):
-    theta = store.ask(4)
-    assert prior.contains(theta).all()
-    store.tell(theta[2:], [[1.0, 2.0], [np.nan, 1.0]])
-    store.tell(theta[:2], [None, [3.0, 4.0]], reasons=["the machine was down", ""])
-    sims = store.simulations()
-    np.testing.assert_array_equal(sims.theta, theta)
-    np.testing.assert_array_equal(sims.valid, [False, True, True, False])
-    np.testing.assert_array_equal(sims.x[1:3], [[3.0, 4.0], [1.0, 2.0]])
-    assert sims.reasons.tolist() == ["the machine was down", "", "", "returned NaN or infinity"]
-    assert sims.names == ("rate", "share")
-
-
-def test_asking_again_gives_other_parameters_also_in_another_session(path, prior):
-    with SimulationStore(path, prior) as store:
-        first = store.ask(150)
-    with SimulationStore(path, prior) as store:
-        second = store.ask(3)
-    np.testing.assert_array_equal(np.concatenate([first, second]), drawn_parameters(prior, 0, "asked", 153))
-    assert len(np.unique(np.concatenate([first, second]), axis=0)) == 153
-
-
-def test_rows_are_told_by_id(store):
-    theta = store.ask(3)
-    pending = store.pending()
-    assert list(pending.columns) == ["rate", "share"]
-    np.testing.assert_array_equal(pending.to_numpy(), theta)
-    store.tell(pending.index[[2, 0]], pd.DataFrame({"a": [30.0, 10.0]}))
-    np.testing.assert_array_equal(store.simulations().x, [[10.0], [30.0]])
-    assert store.pending().index.tolist() == [pending.index[1]]
-
-
-def test_one_parameter_may_be_told_as_a_flat_array(path):
-    with SimulationStore(path, Prior({"rate": stats.gamma(2)})) as store:
-        theta = store.ask(3)
-        store.tell(theta[:, 0], [1.0, 2.0, 3.0])
-        np.testing.assert_array_equal(store.simulations().x[:, 0], [1.0, 2.0, 3.0])
-
-
 def test_an_interrupt_leaves_no_transaction_behind(store):
     def interrupted():
         with store._transaction() as connection:
@@ -111,47 +67,9 @@ def test_an_interrupt_leaves_no_transaction_behind(store):
         assert connection.execute("SELECT count(*) FROM header").fetchone() == (1,)
 
 
-def test_a_refused_call_records_nothing(store):
-    theta = store.ask(2)
-    with refused("which"):  # nobody asked for the second row
-        store.tell(np.vstack([theta[0], [9.0, 0.5]]), [[1.0], [2.0]])
-    with refused("which"):
-        store.tell(theta[[0, 0]], [[1.0], [2.0]])
-    with refused("x"):
-        store.tell(theta, [[1.0]])
-    with refused("which"):
-        store.tell([[1.0, 2.0, 3.0]], [[1.0]])
-    assert store.counts()["asked"] == 2
-    store.tell(theta, [[1.0], [2.0]])
-    with refused("which"):
-        store.tell(theta[:1], [[5.0]])
-    np.testing.assert_array_equal(store.simulations().x, [[1.0], [2.0]])
-
-
-@pytest.mark.parametrize("x", [3.0, np.float64(3.0), np.array(3.0), None, "text", {"a": 1}])
-def test_what_is_told_must_be_rows(store, x):
-    theta = store.ask(1)
-    with refused("x", ArgumentTypeError):
-        store.tell(theta, x)
-    with refused("x", ArgumentTypeError):
-        store.tell(theta, [["much"]])
-    assert len(store.pending()) == 1
-
-
-def test_simulations_that_exist_already_are_added(store):
-    store.add([[1.0, 0.5], [2.0, 0.25]], [[1.0], [np.inf]])
-    store.add([[3.0, 0.75]], [[3.0]])
-    sims = store.simulations("added")
-    np.testing.assert_array_equal(sims.theta[:, 0], [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(sims.valid, [True, False, True])
-
-
-def test_ask_needs_the_prior(path, prior):
+def test_a_new_store_needs_the_prior(path):
     with refused("prior"):
         SimulationStore(path)
-    SimulationStore(path, prior).close()
-    with SimulationStore(path) as store, refused("prior"):
-        store.ask(1)
 
 
 # ---- reading -------------------------------------------------------------------------------------------------
@@ -160,33 +78,22 @@ def test_ask_needs_the_prior(path, prior):
 def test_rounds_are_read_together_or_apart(store, prior):
     simulate(double, prior, 3, store=store)
     simulate(double, prior, store=store, proposal=[[1.0, 0.5], [2.0, 0.5]])
-    store.add([[4.0, 0.5]], [[8.0, 1.0]])
     simulate(double, prior, 5, store=store)  # the first round grows after others were made
-    assert len(store.simulations()) == 8
+    assert len(store.simulations()) == 7
     assert len(store.simulations(0)) == 5
     np.testing.assert_array_equal(store.simulations(1).x, [[2.0, 1.0], [4.0, 1.0]])
     np.testing.assert_array_equal(store.parameters(1), [[1.0, 0.5], [2.0, 0.5]])
     assert store.parameters("no such round") is None
-    assert store.frame()["round"].tolist() == ["0"] * 5 + ["1"] * 2 + ["added"]
+    np.testing.assert_array_equal(store.simulations().x[5:], [[2.0, 1.0], [4.0, 1.0]])
     with pytest.raises(StoreError) as caught:
         store.simulations(7)
     assert (caught.value.path, caught.value.round) == (store.path, "7")
 
 
-def test_the_frame_names_everything(store):
-    assert store.frame().empty
-    store.add([[1.0, 0.5], [2.0, 0.5]], [[1.0, 2.0], [np.nan, 2.0]])
-    frame = store.frame()
-    assert list(frame.columns) == ["rate", "share", "x1", "x2", "valid", "reason", "round", "seconds"]
-    assert frame["valid"].tolist() == [True, False]
-    assert frame.index.name == "id"
-
-
-def test_it_shows_what_it_holds(store):
+def test_it_shows_what_it_holds(store, prior):
     assert repr(store).endswith("runs.sqlite': empty)")
-    store.ask(2)
-    store.add([[1.0, 0.5]], [[1.0]])
-    assert repr(store).endswith("2 asked, 1 done)")
+    simulate(double, prior, 1, store=store, round="pilot")
+    assert repr(store).endswith("1 done)")
     with pytest.raises(StoreError) as caught:
         store.simulations(0)
     assert caught.value.round == "0"
@@ -217,7 +124,7 @@ def test_what_does_not_belong_together_is_not_mixed(path, prior):
     with refused("prior", StoreMismatchError):
         simulate(double, wider, 3, store=path)
     with SimulationStore(path) as store:
-        assert store.counts() == {"open": 0, "running": 0, "asked": 0, "done": 3, "failed": 0}
+        assert store.counts() == {"open": 0, "running": 0, "done": 3, "failed": 0}
 
 
 def test_another_simulator_is_mentioned(path, prior):
@@ -284,7 +191,7 @@ def test_files_of_other_programs_are_refused_and_left_alone(path, prior, fill):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 def test_other_formats_are_refused(path, prior, version):
     SimulationStore(path, prior).close()
     changed(path, f"PRAGMA user_version = {version}")
@@ -321,22 +228,11 @@ def test_damage_is_reported(path, prior, damage):
         SimulationStore(path, prior)
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("theta", b"\0" * 16), ("theta", 3.0), ("x", b"\0" * 16), ("reason", "no"), ("row", 7)]
-)
-def test_a_changed_row_is_damage(path, prior, column, value):
-    simulate(double, prior, 3, store=path)
-    changed(path, f"UPDATE simulations SET {column} = ? WHERE row = 1", value)
-    with SimulationStore(path) as store, pytest.raises(StoreDamagedError):
-        store.simulations()
-
-
-@pytest.mark.parametrize("change", ["theta = x'00'", "status = 'asked'"])
-def test_a_row_that_cannot_be_run_is_not_waited_for(path, prior, change):
-    with SimulationStore(path, prior, settings=StoreSettings(lease=0.05, poll=0.01)) as store:
+def test_a_row_that_cannot_be_run_is_not_waited_for(path, prior):
+    with SimulationStore(path, prior) as store:
         simulate(double, prior, 3, store=store)
         store.open_round("0", drawn_parameters(prior, 0, "0", 5), Plan(0, simulator="double:"))
-        changed(path, f"UPDATE simulations SET {change} WHERE row = 4")
+        changed(path, "UPDATE simulations SET theta = x'00' WHERE row = 4")
         with pytest.raises(StoreDamagedError):
             simulate(double, prior, 5, store=store)
 
@@ -350,26 +246,26 @@ def test_a_closed_store_says_so(path, prior):
     assert caught.value.path == str(path)
 
 
-def test_a_store_that_another_process_holds_says_so(store, path):
+def test_a_store_that_another_process_holds_says_so(store, path, prior):
     store._rows("PRAGMA busy_timeout = 10")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusyError):
-        store.ask(1)
+        simulate(double, prior, 1, store=store)
     other.execute("ROLLBACK")
     other.close()
-    assert len(store.ask(1)) == 1
+    assert len(simulate(double, prior, 1, store=store)) == 1
 
 
-def test_a_full_disk_is_reported_and_the_store_stays_usable(store):
+def test_a_full_disk_is_reported_and_the_store_stays_usable(store, prior):
     pages = store._rows("PRAGMA page_count")[0][0]
     store._rows(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError) as caught:
-        store.ask(5000)
+        simulate(double, prior, 5000, store=store)
     assert caught.value.__cause__.sqlite_errorcode == sqlite3.SQLITE_FULL
     store._rows("PRAGMA max_page_count = 1000000")
-    assert len(store.ask(2)) == 2
-    assert store.counts()["asked"] == 2
+    assert len(simulate(double, prior, 2, store=store)) == 2
+    assert store.counts()["done"] == 2
 
 
 # ---- second thoughts -----------------------------------------------------------------------------------------
@@ -412,20 +308,9 @@ def test_rows_of_the_wrong_length_are_run_again_too(path, prior):
     with SimulationStore(path) as store:
         assert store.retry_failures() == before.n_failed
         assert store.retry_failures(1) == 4
-        assert store.retry_failures("asked") == 0
+        assert store.retry_failures("method") == 0
     assert simulate(simulator, prior, 30, store=path).n_failed == 0
     assert simulate(simulator, prior, store=path, proposal=proposal).n_failed == 0
-
-
-def test_summaries_are_computed_again_from_raw_data(path, prior):
-    def raw(theta, rng):
-        return rng.normal(size=(3, 2))
-
-    simulate(raw, prior, 5, store=path, summarize=lambda data: data.mean(axis=0))
-    with SimulationStore(path) as store:
-        store.resummarize(lambda data: [data.max()])
-        sims = store.simulations()
-    np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=(1, 2)))
 
 
 # ---- leases --------------------------------------------------------------------------------------------------
@@ -446,7 +331,7 @@ def test_two_workers_never_hold_the_same_row(planned):
     with planned.worker() as one, planned.worker() as two:
         assert [row for worker in (one, two) * 4 for row in leased(planned, worker, 8)] == list(range(8))
         assert leased(planned, one, 8) == []
-        assert planned.tally("0", 10) == (0, 0, 8)
+        assert planned.counts()["running"] == 8
     assert planned.counts()["open"] == 10
 
 

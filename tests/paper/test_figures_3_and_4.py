@@ -10,7 +10,7 @@ from decond.gp import log_evidence_and_gradient
 from decond.paper import FIGURES, figure4
 from decond.paper.published import Row, compare, tabulated, write_comparison
 
-REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; tests/unit/test_figure5.py has its parts
+REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; test_figure5.py has its parts
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +47,10 @@ def test_figure_3_agrees_with_every_known_number(written):
     assert all(row.published is None and row.as_dict()["reference"] == row.reference for row in rows)
 
 
-def test_figure_3_names_its_reference_and_shows_no_empty_column(written):
+def test_reasons_have_a_column_where_there_are_any(written, tmp_path):
     _, headings, cells = tabulated(compare("figure3", written["figure3"][1]))
     assert headings == ["number", "reference", "ours", "difference"]
     assert {len(line) for line in cells} == {4}
-
-
-def test_reasons_have_a_column_where_there_are_any(written, tmp_path):
     assert tabulated(compare("figure4", written["figure4"][1])).headings[-1] == "why"
     rows = [Row("figure3", "rmse", None, 0.5, reference=0.5), Row("figure4", "rmse", None, 0.5, "because")]
     page = write_comparison(tmp_path, rows, {})[0].read_text()

@@ -2,11 +2,12 @@
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from expected import refused, warned
+from expected import warned
 from report_pages import ReportPage, chart_of
 from scipy import stats
 
@@ -14,10 +15,13 @@ from decond import AggregateGP, DirectGP, SparseGP, TaskTransformedGP, lfi
 from decond.errors import DataWarning
 from decond.gp import Direct, FitResult, FunctionPrior, Model
 from decond.kernels import RBF, Columns, Linear
+from decond.lfi import diagnostics
+from decond.lfi.diagnostics import Sufficiency
+from decond.lfi.diagnostics.predictive_checks import observation_among
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_checks import FitCheckSettings, check_fit, edges, judge_errors
-from decond.reports.fitted_data import fitted_data
-from decond.reports.hyperparameters import Names, hyperparameters
+from decond.reports.fitted_data import FittedData, fitted_data
+from decond.reports.hyperparameters import hyperparameters
 from decond.reports.report_page import State, verdict
 
 
@@ -50,7 +54,8 @@ def learned(kernel, columns, parameters):
     model = Model(FunctionPrior(kernel), Direct(np.zeros((2, len(columns))), noise=0.1))
     values = {f"prior.kernel.{path}": value for path, value in parameters.items()}
     result = FitResult(model, values, 0.0, "converged", "an optimum was found.", 1, 0, (0.0,))
-    return {item.name: item for item in hyperparameters(result, Names(columns, ranges=dict.fromkeys(columns, 10.0)))}
+    data = FittedData("rows", pd.DataFrame(columns=columns), np.zeros(2), "z")
+    return {item.name: item for item in hyperparameters(SimpleNamespace(fit_result_=result), data)}
 
 
 def test_a_lengthscale_is_said_of_the_columns_that_its_kernel_sees():
@@ -61,8 +66,6 @@ def test_a_lengthscale_is_said_of_the_columns_that_its_kernel_sees():
         "lengthscale of wind": 1.77,
         "lengthscale of height": 875_444.0,
     }
-    assert "height" in found["lengthscale of height"].sentence
-    assert "height" not in found["lengthscale of wind"].sentence
 
 
 def test_columns_of_columns_are_followed():
@@ -87,7 +90,6 @@ def test_parts_with_one_name_are_numbered():
 def test_a_straight_trend_has_no_distance_over_which_it_changes():
     (item,) = learned(Linear(2.0), ["wind"], {"lengthscale": 2.0}).values()
     assert item.name == "lengthscale of wind in the trend"
-    assert "closer than" not in item.sentence  # what is said of lengthscales of curves
 
 
 # ---- narrow ranges far from zero -----------------------------------------------------------------------------
@@ -248,23 +250,107 @@ def test_draws_without_width_are_doubted(draws, distinct):
     assert ("rate" in check.finding) == (distinct is None)
 
 
-# ---- data that do not belong together ------------------------------------------------------------------------
+# ---- what follows from what was computed ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"groups": np.repeat(np.arange(5), 4)}, {"z_groups": np.ones(7)}],
-    ids=["groups", "z_groups"],
-)
-def test_groups_of_another_length_are_refused(change):
-    data = groups(n=10)
-    gp = AggregateGP(RBF(1.5), noise=0.1, optimize=False).fit(**data)
-    with refused(f"data['{next(iter(change))}']"):
-        fit_report(gp, {**data, **change}, baselines={})
+@pytest.fixture(scope="module")
+def somewhat():
+    """Return a model of noisy groups, which tells rows of a group apart but not sharply, and its data."""
+    rng, day = np.random.default_rng(0), np.repeat(np.arange(24), 4)
+    x = pd.DataFrame({"wind": rng.uniform(0, 10, 96)})
+    z = pd.Series(10.0 * np.sin(x["wind"] / 3.0)).groupby(day).mean() + 1.5 * rng.standard_normal(24)
+    data = {"x": x, "groups": day, "z_groups": z.rename("power")}
+    return AggregateGP(n_restarts=0).fit(**data), data
 
 
-def test_rows_and_targets_of_different_lengths_are_refused():
-    x, z = waves()
-    gp = DirectGP(RBF(1.0), noise=0.1, optimize=False).fit(x[:, None], z)
-    with refused("data['y']"):
-        fit_report(gp, {"X": x[:, None], "y": z[:-1]})
+def test_a_middling_resolution_is_good_and_baselines_are_explained(somewhat):
+    gp, data = somewhat
+    assert 1.0 < gp.resolution() < 3.0
+    report = fit_report(gp, data)
+    check = report.checks["deconditioning"]
+    assert (check.state, check.numbers) == (State.GOOD, {"resolution": gp.resolution()})
+    assert check.finding in report.verdict.lower()
+    read = ReportPage(report.html)
+    series = chart_of(read)["series"].values()
+    explained = {item["label"]: item["note"] for item in series if "note" in item}
+    assert read.facts("function") == explained
+    assert set(explained) == {item["label"] for item in series if item.get("dash")}
+
+
+WIDE = lfi.Prior({"rate": stats.uniform(0.0, 2.0), "share": stats.gamma(0.5)})
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    """Return a posterior that rests on more effective simulations than are wanted."""
+    theta = WIDE.sample(120, 0)
+
+    def draw(n, rng):
+        return np.column_stack([rng.uniform(0.5, 0.9, n), rng.gamma(4.0, 0.02, n)])
+
+    made = lfi.Posterior(WIDE, draw, effective=52.1)
+    made.simulations = lfi.Simulations(theta, theta)
+    return made
+
+
+def diagnosed(posterior, ratio, trials):
+    sims = posterior.simulations
+    check = observation_among(sims, np.array([[0.7, 0.1]]))
+    found = Sufficiency(n_simulations=120, ratio=ratio, error=0.04, n=trials)
+    return diagnostics.Report(posterior, None, found, check, from_posterior=True, remote_share=0.95)
+
+
+def test_too_few_simulations_are_too_few_on_the_page_as_well(posterior):
+    found = diagnosed(posterior, 1.13, 60)
+    report = inference_report(posterior, [0.7, 0.1], diagnosis=found)
+    assert found.verdict == "too few simulations"
+    check = report.checks["simulations"]
+    assert report.state == check.state == State.DOUBT
+    assert check.numbers == {"error ratio": 1.13, "effective": 52.1}
+    assert check.finding in report.verdict
+    assert ReportPage(report.html).checks[check.question] == "doubt"
+    assert report.checks["observation"].numbers == {"share as far": 0.95}
+
+
+@pytest.mark.parametrize(("trials", "state"), [(60, State.GOOD), (4, State.OPEN)])
+def test_enough_simulations_and_too_few_trials_are_told_apart(posterior, trials, state):
+    report = inference_report(posterior, [0.7, 0.1], diagnosis=diagnosed(posterior, 1.02, trials))
+    assert report.checks["simulations"].state == state
+
+
+def test_widths_are_compared_with_those_of_the_prior(posterior):
+    widths = inference_report(posterior, [0.7, 0.1]).checks["width"].numbers
+    assert widths["rate"] == pytest.approx(0.4 / 2.0, rel=0.05)  # quantiles of some thousand draws
+    share = np.diff(stats.gamma(4.0, scale=0.02).ppf([0.16, 0.84])) / np.diff(stats.gamma(0.5).ppf([0.16, 0.84]))
+    assert widths["share"] == pytest.approx(share[0], rel=0.1)
+
+
+def marginal_charts(posterior):
+    """Return the charts of single parameters; their arrays have the digits of a page."""
+    charts = ReportPage(inference_report(posterior, [0.7, 0.1]).html).numbers["groups"]["marginals"]
+    return [
+        {**chart, "series": [{name: _array(value) for name, value in one.items()} for one in chart["series"]]}
+        for chart in charts
+    ]
+
+
+def _array(value):
+    return np.array(value) if isinstance(value, list) else value
+
+
+def test_priors_are_drawn_exactly(posterior):
+    level, steep = marginal_charts(posterior)
+    uniform, gamma = (next(item for item in chart["series"] if item["key"] == "prior") for chart in (level, steep))
+    np.testing.assert_allclose(uniform["y"], 0.5, rtol=1e-9)
+    assert (uniform["x"][0], uniform["x"][-1]) == (0.0, 2.0)
+    assert np.isfinite(gamma["y"]).all()  # though the density is infinite at 0
+    share = WIDE.marginal("share").cdf(gamma["x"][-1])
+    assert np.sum(gamma["y"][1:-1]) * gamma["x"][-1] / (len(gamma["y"]) - 2) == pytest.approx(share, rel=1e-6)
+
+
+def test_priors_that_are_joint_are_drawn_from_draws():
+    joint = lfi.Prior(stats.multivariate_normal([0.0, 1.0], np.eye(2)), names=["a", "b"])
+    assert joint.marginal("a") is None
+    first, _ = marginal_charts(lfi.Posterior(joint, lambda n, rng: rng.standard_normal((n, 2))))
+    curve = next(item for item in first["series"] if item["key"] == "prior")
+    np.testing.assert_allclose(curve["y"], stats.norm.pdf(curve["x"]), atol=0.03)

@@ -9,18 +9,15 @@ import sklearn
 from expected import says_little
 from scipy import stats
 
-from decond import estimators, features, kernels, notebook
+from decond import estimators, features, kernels
 from decond.embeddings import (
     ConditionalMeanOperator,
-    CovarianceOperator,
     DeconditionalMeanOperator,
     KernelBayesRule,
-    MeanEmbedding,
 )
 from decond.gp import FitResult
 from decond.lfi import Posterior, PosteriorWarning, Prior, Simulations
 from decond.lfi.diagnostics import Calibration, Report, Sufficiency, posterior_predictive_check
-from decond.parameters import Parametrized, parameter
 from decond.problems import latent_function
 
 HOSTILE = "<script>alert('x')</script>&\""
@@ -89,24 +86,6 @@ def test_kernels_are_shown_as_the_expression_that_makes_them(expression):
 def test_learned_numbers_are_shown_with_six_digits():
     assert repr(RBF(1.0 / 3.0)) == "RBF(lengthscale=0.333333)"
     assert repr(RBF([2e-9 / 3.0, 123456.789])) == "RBF(lengthscale=[6.66667e-10, 123457.0])"
-
-
-def test_a_kernel_has_a_table_of_its_parameters():
-    page = page_of(2.0 * RBF([0.5, 0.25]) + 1.0)
-    for words in ("Sum", "2.0 * RBF", "parts.0.kernel.lengthscale", "0.5, 0.25"):
-        assert words in page.text
-    assert page_of(kernels.Categorical()).text.split() == ["Categorical", "Categorical()"]
-    assert "base.lengthscale" in page_of(features.RandomFourier(RBF(2.0))).text
-
-
-def test_names_inside_a_module_are_escaped():
-    class Named(Parametrized):
-        label: str = HOSTILE
-        size: float = parameter(default=1.0)
-
-    page = page_of(Named())
-    assert "script" not in page.tags
-    assert "alert(" in page.text
 
 
 # ---- estimators -----------------------------------------------------------------------------------------
@@ -191,22 +170,9 @@ def test_a_fit_result_says_how_it_went():
     assert repr(result) == (
         "FitResult(converged; log evidence -12.3457; prior.kernel.lengthscale = 0.1235, 2, observation.noise = 0.5)"
     )
-    page = page_of(result)
-    for words in ("an optimum was found.", "-12.3457", "0.1235, 2"):
-        assert words in page.text
-    assert page.text.count("edge") == 1  # of the noise, and not of the lengthscale
 
 
 # ---- embeddings -----------------------------------------------------------------------------------------
-
-
-def test_an_embedding_shows_its_weights_and_its_function():
-    page = page_of(MeanEmbedding(RBF(0.5), [[0.0], [1.0], [2.0]], [0.7, 0.5, -0.2]))
-    for words in ("RBF(lengthscale=0.5)", "1 negative"):
-        assert words in page.text
-    assert "svg" in page.tags
-    labels = MeanEmbedding(kernels.Categorical(), np.array([[HOSTILE], ["b"]], dtype=object))
-    assert not {"svg", "script"} & set(page_of(labels).tags)
 
 
 @pytest.mark.parametrize(
@@ -225,15 +191,6 @@ def test_an_operator_says_what_it_is_made_of(operator, data, settings):
     rule.fit(*(RNG.normal(size=12) for _ in data))
     drawn = " and 12 prior draws" if "y_prior" in data else ""
     assert repr(rule).endswith(f"; fitted on 12 pairs{drawn})")
-    page = page_of(rule)
-    assert f"fitted on 12 pairs{drawn}" in page.text
-    assert "RBF(lengthscale=0.25)" in page.text
-
-
-def test_a_covariance_operator_says_what_it_is_made_of():
-    page = page_of(CovarianceOperator(RBF(0.5), [0.0, 1.0]))
-    assert "of 2 points" in page.text
-    assert "RBF(lengthscale=0.5)" in page.text
 
 
 # ---- likelihood-free inference --------------------------------------------------------------------------
@@ -249,10 +206,9 @@ def hostile_posterior():
     return posterior
 
 
-def test_a_posterior_shows_its_summary_densities_and_notes():
+def test_a_posterior_shows_its_summary_and_notes():
     posterior = hostile_posterior()
     page = page_of(posterior)
-    assert page.tags.count("svg") == 2
     assert "script" not in page.tags
     assert page.text.count(HOSTILE) == 2  # in the table and in the note
     assert f"{posterior.mean()[1]:.4g}" in page.text
@@ -265,30 +221,6 @@ def test_a_posterior_stuck_at_a_point_can_be_shown():
     assert "rate" in page_of(posterior).text
 
 
-def test_a_curve_leaves_out_what_is_no_number():
-    holes = notebook.curve([0.0, 1.0, np.nan, 3.0, 4.0], [np.nan, 1.0, 2.0, np.inf, 3.0])
-    assert holes == notebook.curve([1.0, 4.0], [1.0, 3.0])
-    assert "nan" not in holes
-    assert notebook.curve([], []) == notebook.curve([0.0, 1.0], [np.nan, np.nan]) == ""
-
-
-def test_simulations_show_ranges_and_failures():
-    sims = Simulations([[1.0], [2.0], [4.0]], [[0.5], [np.nan], [1.5]], reasons=["", HOSTILE, ""], names=[HOSTILE])
-    page = page_of(sims)
-    assert "script" not in page.tags
-    assert "3 attempts, 1 failed" in page.text
-    assert f"1 failed: {HOSTILE}" in page.text
-    assert "0.5" in page.text
-    wide = page_of(Simulations(np.zeros((4, 3)), np.zeros((4, 30))))
-    assert "21 more" in wide.text
-    assert "0 failed" in page_of(Simulations(np.zeros((2, 1)), np.full(2, 1.0))).text
-
-
-def test_a_table_of_failures_only_can_be_shown():
-    page = page_of(Simulations([[1.0], [2.0]], [[np.nan], [np.nan]]))
-    assert "2 failed: " in page.text
-
-
 def test_a_diagnosis_shows_its_verdict():
     posterior = hostile_posterior()
     ranks = RNG.integers(0, 100, size=(60, 2))
@@ -296,13 +228,12 @@ def test_a_diagnosis_shows_its_verdict():
     calibration = Calibration(posterior.names, ranks // 3 + 33, 99, scores, np.arange(60))
     sims = Simulations(np.zeros((300, 2)), RNG.normal(size=(300, 2)))
     check = posterior_predictive_check(None, sims, [0.0, 9.0], names=[HOSTILE, "x2"])
-    report = Report(posterior, calibration, Sufficiency(40, 1.0, 0.1, 40), check, True, 0.5)
+    report = Report(posterior, calibration, Sufficiency(40, 1.0, 0.1, 40), check, True)
     assert "under-confident" in repr(report)
-    for shown in (report, calibration, check):
-        page = page_of(shown)
-        assert shown.verdict in page.text
-        assert all(sentence in page.text for sentence in shown.sentences)
-        assert "script" not in page.tags
+    page = page_of(report)
+    assert report.verdict in page.text
+    assert all(sentence in page.text for sentence in report.sentences)
+    assert "script" not in page.tags
     assert repr(check) == "PredictiveCheck(observation unlike the predictions; 2 summaries of 300 simulations)"
     assert repr(report.sufficiency) == "Sufficiency(fine; errors +0 ± 10 % with half of 40 simulations)"
-    assert repr(calibration.coverage).startswith("Coverage(under-confident; 60 posteriors of ")
+    assert repr(calibration.coverage).startswith("Coverage(60 posteriors of ")

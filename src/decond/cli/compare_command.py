@@ -2,15 +2,25 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
-from decond.cli.console import print_json, print_sentences, print_table, print_warnings, print_wrote
-from decond.cli.options import AsJson, Folder, Force
-from decond.cli.output_files import check_folder
+from decond.cli.console import (
+    AsJson,
+    Folder,
+    Force,
+    check_folder,
+    print_json,
+    print_sentences,
+    print_table,
+    print_warnings,
+    print_wrote,
+)
 from decond.errors import ArgumentError
+from decond.notebook import number
 
 if TYPE_CHECKING:
     from decond.comparison_table import Comparison
@@ -74,11 +84,11 @@ def _compare_on_tables(problem: str, methods: str | list[str], seeds: int) -> "C
     from decond.estimators import compare
 
     if problem == "wind":
-        from decond.cli.demo import wind_turbine
+        from decond.datasets import wind_day
 
-        wind = wind_turbine()
-        day, day_task = wind.hours[["day"]].astype(str), wind.days[["day"]].astype(str)
-        data: tuple[Any, ...] = (wind.hours[["wind"]], day, day_task, wind.days["power"].to_numpy())
+        wind = wind_day()
+        days = wind.groups.astype(str)[:, None], wind.z.index.to_numpy().astype(str)[:, None]
+        data: tuple[ArrayLike, ...] = (wind.x, *days, wind.z.to_numpy())
         truth = wind.curve()
     else:
         from decond.problems import latent_function
@@ -92,15 +102,8 @@ def _print_comparison(problem: str, found: "Comparison") -> None:
     """Print the table, what holds for all of it, and what is to be known of single methods."""
     hidden = ("notes", "low", "median", "high")  # in the files only
     shown = found.frame[[name for name in found.frame.columns if name.rpartition(" ")[2] not in hidden]]
-    rows = [[str(method), *map(_cell, row)] for method, row in zip(shown.index, shown.to_numpy(), strict=True)]
+    methods = zip(shown.index, shown.to_numpy(), strict=True)
+    rows = [[str(method), *(number(value, 3) for value in values)] for method, values in methods]
     print_table(problem, ["method", *shown.columns], rows)
     print_sentences(found.notes)
     print_warnings(f"{method}: {note}" for method, note in found.frame["notes"].items() if note)
-
-
-def _cell(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    if not np.isfinite(value):
-        return "–"
-    return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""What all commands share: where they print, and how they end on wrong input."""
+"""What all commands share: where they print, how they end on wrong input, options, and files that they write."""
 
 import contextlib
 import json
@@ -6,9 +6,9 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,8 +16,20 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from decond.tables import TextFormat
+
 __all__ = [
+    "AsJson",
     "Commands",
+    "Decimal",
+    "Encoding",
+    "Folder",
+    "Force",
+    "ReportFile",
+    "Seed",
+    "Separator",
+    "check_folder",
+    "check_outputs",
     "command_line",
     "console",
     "messages_of",
@@ -27,6 +39,7 @@ __all__ = [
     "print_warnings",
     "print_wrote",
     "stdout_for_json",
+    "text_format",
 ]
 
 console = Console()
@@ -89,7 +102,7 @@ def messages_of(caught: Iterable[warnings.WarningMessage]) -> list[str]:
     return list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def print_json(data: Any) -> None:
+def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; numbers that JSON does not have become null."""
     plain = json.loads(json.dumps(data, default=str), parse_constant=lambda name: None)
     typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
@@ -136,3 +149,104 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
     if sum(longest) + 3 * len(longest) + 1 > console.width:
         table.width = sum(longest) + 3 * len(longest) + 1  # lines that are too long are better than broken words
     console.print(table, crop=False)
+
+
+# ---- options that several commands have, with the same words in the help of each ------------------------------
+
+
+def _html_only(path: Path | None) -> Path | None:
+    if path is not None and path.suffix not in (".html", ".htm"):
+        raise typer.BadParameter(f"{path} does not end in .html.")
+    return path
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write into.")]
+ReportFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", callback=_html_only, help="Write a report to this file: one HTML page.")
+]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of text files, such as utf-8 or cp1252.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What separates cells of text files. By default ',' in .csv, a tab in .tsv."),
+]
+Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign in text files: '.' or ','.")]
+
+
+def text_format(encoding: str, separator: str | None, decimal: str) -> TextFormat:
+    """Return how text files are read.
+
+    Parameters
+    ----------
+    encoding, separator, decimal : str
+        What the options of these names say.
+    """
+    if len(decimal) != 1:
+        raise typer.BadParameter("give one sign, '.' or ','.", param_hint="--decimal")
+    return TextFormat(encoding, separator, decimal)
+
+
+# ---- files that commands write: refused before any work if something is there or cannot be written ------------
+
+
+def check_outputs(written: Iterable[Path | None], force: bool, read: Iterable[Path | None] = ()) -> None:
+    """Raise unless all files can be written, and none is lost.
+
+    Parameters
+    ----------
+    written : iterable of Path or None
+        The files that a command writes; None for one that is not asked for.
+    force : bool
+        Whether files that exist may be overwritten.
+    read : iterable of Path or None
+        Files that the command reads; they are never overwritten.
+    """
+    sources = {path.resolve() for path in read if path is not None}
+    for path in written:
+        if path is None:
+            continue
+        if path.resolve() in sources:
+            raise ValueError(f"{path} is read by this command and would be lost. Give the output another name.")
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder. Give the name of a file.")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"the folder {path.parent} does not exist. Make it first, or give another place.")
+        if path.exists() and not force:
+            raise FileExistsError(f"{path} exists already. Add --force to overwrite it, or another name.")
+        _check_writable(path)
+
+
+def check_folder(folder: Path, names: Iterable[str], force: bool) -> list[Path]:
+    """Make a folder, and return the paths of files in it; raise unless all can be written.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it does not exist.
+    names : iterable of str
+        The files that a command writes there.
+    force : bool
+        Whether files that exist may be overwritten.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{folder} cannot be made: {error.strerror}. Give another folder with --output.") from None
+    paths = [folder / name for name in names]
+    check_outputs(paths, force)
+    return paths
+
+
+def _check_writable(path: Path) -> None:
+    """Open a file as it will be opened later, and leave everything as it was."""
+    target = path.resolve()
+    existed = target.exists()
+    try:
+        with target.open("ab"):
+            pass
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror}. Give the output another name.") from None
+    if not existed:
+        target.unlink()

@@ -9,20 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from decond.cli.console import messages_of, print_json, print_sentences, print_table, print_wrote
-from decond.cli.options import AsJson, Folder, Force
-from decond.cli.output_files import check_folder
+from decond.cli.console import (
+    AsJson,
+    Folder,
+    Force,
+    check_folder,
+    messages_of,
+    print_json,
+    print_sentences,
+    print_table,
+    print_wrote,
+)
+from decond.datasets import WindDay, wind_day
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+    from sklearn.base import BaseEstimator
 
-    from decond.reports import Report
-
-__all__ = ["Demonstration", "WindTurbine", "demonstrate", "wind_turbine"]
+__all__ = ["demonstrate"]
 
 OURS = "decond"
 SHORTCUTS = {
@@ -32,6 +39,7 @@ SHORTCUTS = {
 """Answers without deconditioning: words, estimator, and role in the picture."""
 
 SOURCE = "Data: ENGIE, La Haute Borne wind farm, Etalab Open Licence 2.0."
+TRUTH = "truth: hourly means on other days"
 
 
 def demonstrate(output: Folder = Path("decond-demo"), force: Force = False, json: AsJson = False) -> None:
@@ -43,98 +51,53 @@ def demonstrate(output: Folder = Path("decond-demo"), force: Force = False, json
     """
     names = ("report.html", "power_curve.png", "numbers.json", "hours.csv", "days.csv")
     files = check_folder(output, names, force)
-    problem = wind_turbine()
+    problem = wind_day()
     if not json:
         _print_problem(problem)
-    demonstration = Demonstration.of(problem)
-    demonstration.write(files, shlex.join(["decond", "demo", "--output", str(output)]))
+    answers = _Answers.of(problem)
+    answers.write(files, shlex.join(["decond", "demo", "--output", str(output)]))
     if json:
-        print_json({"answers": demonstration.scores, "files": files})
+        print_json({"answers": answers.scores, "files": files})
         return
-    demonstration.print()
+    answers.print()
     _print_next(output)
     print_wrote(*files)
 
 
-@dataclass(frozen=True)
-class WindTurbine:
-    """Two tables that the answers may see, and hours on other days that score them."""
-
-    hours: "pd.DataFrame"
-    """Columns day and wind."""
-    days: "pd.DataFrame"
-    """Columns day and power."""
-    wind_true: NDArray[np.float64]
-    power_true: NDArray[np.float64]
-
-    def curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the true curve: mean power in bins of 0.5 m/s with at least 20 hours."""
-        index = (self.wind_true / 0.5).astype(int)
-        hours = np.bincount(index)
-        known = hours >= 20
-        speeds, powers = (np.bincount(index, v)[known] / hours[known] for v in (self.wind_true, self.power_true))
-        return speeds, powers
-
-    def fit_data(self) -> dict[str, Any]:
-        """Return the arguments of `AggregateGP.fit`: each day has 24 hours, of which the first table lists some."""
-        return {
-            "x": self.hours[["wind"]],
-            "groups": self.hours["day"],
-            "z_groups": self.days.set_index("day")["power"],
-            "group_sizes": 24,
-        }
-
-
-def wind_turbine(n_days: int = 120, readings: int = 8) -> WindTurbine:
-    """Return the tables of the demonstration and the hidden truth.
-
-    Parameters
-    ----------
-    n_days : int
-        How many days the tables have.
-    readings : int
-        How many wind speeds of each day are listed.
-    """
-    import pandas as pd
-
-    from decond.datasets import wind_day
-
-    given = wind_day(n_days=n_days, readings=readings)
-    hours = pd.DataFrame({"day": given.groups, "wind": given.x["ws_hub"].to_numpy()})
-    days = pd.DataFrame({"day": given.z.index.to_numpy(), "power": given.z.to_numpy()})
-    return WindTurbine(hours, days, given.x_true["ws_hub"].to_numpy(), given.z_true)
+def _hours(problem: WindDay) -> "pd.DataFrame":
+    """Return the first table, with columns day and wind."""
+    return problem.x.set_axis(["wind"], axis=1).assign(day=problem.groups)[["day", "wind"]]
 
 
 @dataclass(frozen=True)
-class Demonstration:
+class _Answers:
     """Fitted answers by name, how well each does, and what was warned of."""
 
-    problem: WindTurbine
+    problem: WindDay
     models: dict[str, Any]
     scores: dict[str, dict[str, float | None]]
     warnings: list[str]
 
     @classmethod
-    def of(cls, problem: WindTurbine) -> "Demonstration":
+    def of(cls, problem: WindDay) -> "_Answers":
         """Fit decond and the shortcuts, and score each on hours that none has seen."""
         from decond import estimators
 
-        hours, days = problem.hours, problem.days
-        labels = (hours["day"].astype(str).to_numpy(), days["day"].astype(str).to_numpy(), days["power"].to_numpy())
-        models, seconds = {}, {}
+        winds, days = _hours(problem)[["wind"]], problem.groups.astype(str)
+        models: dict[str, Any] = {}
+        scores = {}
         for words, name in {OURS: "AggregateGP", **{words: name for words, (name, _) in SHORTCUTS.items()}}.items():
             begin = time.perf_counter()
             with warnings.catch_warnings(record=True) as caught, progress_bar(f"fitting {words}"):
                 warnings.simplefilter("always", UserWarning)
                 if words == OURS:
-                    models[words] = estimators.AggregateGP(seed=0).fit(**problem.fit_data())
+                    models[words] = estimators.AggregateGP(seed=0).fit(**_fit_data(problem))
                     ours = messages_of(caught)
                 else:
-                    models[words] = getattr(estimators, name)(n_restarts=0).fit(hours[["wind"]], *labels)
-            seconds[words] = time.perf_counter() - begin
-        scores = {
-            words: {**_score(words, model, problem), "seconds": seconds[words]} for words, model in models.items()
-        }
+                    shortcut = getattr(estimators, name)(n_restarts=0)
+                    models[words] = shortcut.fit(winds, days, problem.z.index.astype(str).to_numpy(), problem.z)
+            seconds = time.perf_counter() - begin
+            scores[words] = {**_score(words, models[words], problem), "seconds": seconds}
         return cls(problem, models, scores, ours)
 
     def write(self, files: list[Path], command: str) -> None:
@@ -147,12 +110,25 @@ class Demonstration:
         command : str
             The command line, which the report shows.
         """
+        from decond.reports import fit_report
+
         report, picture, scores, hours, days = files
-        self.problem.hours.to_csv(hours, index=False)
-        self.problem.days.to_csv(days, index=False)
+        _hours(self.problem).to_csv(hours, index=False)
+        self.problem.z.rename_axis("day").rename("power").to_csv(days)
         with progress_bar("checking the fit and writing the report"):
-            self._report(command).write(report)
-        self._draw().savefig(picture, dpi=120)
+            fit_report(
+                self.models[OURS],
+                _fit_data(self.problem),
+                target="power",
+                units={"wind": "m/s", "power": "kW"},
+                baselines={words: self.models[words] for words in SHORTCUTS},
+                lines={TRUTH: self.problem.curve()},
+                warnings=self.warnings,
+                notes=[SOURCE],
+                title="A wind turbine's power curve from daily means",
+                command=command,
+            ).write(report)
+        self._draw(picture)
         scores.write_text(json_text.dumps(self.scores, indent=2) + "\n")
 
     def print(self) -> None:
@@ -176,42 +152,29 @@ class Demonstration:
         headings = ("answer", "RMSE (kW)", "true curve inside ± 2 sd", "seconds")
         print_table("Error for each hour on days that were not seen", headings, rows)
 
-    def _report(self, command: str) -> "Report":
-        from decond.reports import fit_report
+    def _draw(self, path: Path) -> None:
+        from decond.plotting import FunctionDisplay
+        from decond.plotting.display import plot_line, plot_points
 
-        return fit_report(
-            self.models[OURS],
-            self.problem.fit_data(),
-            target="power",
-            units={"wind": "m/s", "power": "kW"},
-            baselines={words: self.models[words] for words in SHORTCUTS},
-            lines={"truth: hourly means on other days": self.problem.curve()},
-            warnings=self.warnings,
-            notes=[SOURCE],
-            title="A wind turbine's power curve from daily means",
-            command=command,
-        )
-
-    def _draw(self) -> "Figure":
-        from matplotlib.figure import Figure
-
-        from decond.plotting.display import plot_band, plot_line, plot_points
-
-        figure = Figure(figsize=(9.0, 5.5), layout="constrained")
-        ax = figure.subplots()
         speeds, truth = self.problem.curve()
-        grid = _winds(np.linspace(0.0, speeds.max(), 200))
-        wind = self.problem.hours.groupby("day")["wind"].mean()
-        power = self.problem.days.set_index("day")["power"].loc[wind.index]
-        plot_points(ax, wind, power, label=f"means of {len(wind)} days")
-        mean, std = self.models[OURS].predict(grid, return_std=True)
-        plot_band(ax, grid, mean, std, "model", OURS)
+        grid = np.linspace(0.0, speeds.max(), 200)
+        mean, std = self.models[OURS].predict(_winds(grid), return_std=True)
+        names: Any = {"name": "wind speed at the hub (m/s)", "target_name": "power (kW)"}
+        display = FunctionDisplay.from_predictions(grid, mean, std, **names, label=OURS)
+        wind = self.problem.x["ws_hub"].groupby(self.problem.groups).mean()
+        plot_points(display.ax_, wind, self.problem.z, label=f"means of {len(wind)} days")
         for words, (_, role) in SHORTCUTS.items():
-            plot_line(ax, grid, self.models[words].predict(grid), role, words, "--")
-        plot_line(ax, speeds, truth, "truth", "truth: hourly means on other days")
-        ax.set(xlabel="wind speed at the hub (m/s)", ylabel="power (kW)", title="A power curve from daily means")
-        ax.legend(frameon=False, fontsize=9, loc="upper left")
-        return figure
+            plot_line(display.ax_, grid, self.models[words].predict(_winds(grid)), role, words, "--")
+        plot_line(display.ax_, speeds, truth, "truth", TRUTH)
+        display.ax_.set_title("A power curve from daily means")
+        display.ax_.legend(frameon=False, fontsize=9, loc="upper left")
+        display.save(path, dpi=120)
+
+
+def _fit_data(problem: WindDay) -> dict[str, Any]:
+    """Return the arguments of `AggregateGP.fit`: each day has 24 hours, of which the first table lists some."""
+    hours = _hours(problem)
+    return {"x": hours[["wind"]], "groups": hours["day"], "z_groups": problem.z, "group_sizes": 24}
 
 
 def _winds(values: ArrayLike) -> "pd.DataFrame":
@@ -220,8 +183,8 @@ def _winds(values: ArrayLike) -> "pd.DataFrame":
     return pd.DataFrame({"wind": np.asarray(values, dtype=np.float64)})
 
 
-def _score(name: str, model: Any, problem: WindTurbine) -> dict[str, float | None]:
-    error = model.predict(_winds(problem.wind_true)) - problem.power_true
+def _score(name: str, model: "BaseEstimator", problem: WindDay) -> dict[str, float | None]:
+    error = model.predict(_winds(problem.x_true["ws_hub"])) - problem.z_true
     inside = None
     if name == OURS:
         speeds, truth = problem.curve()
@@ -233,9 +196,9 @@ def _score(name: str, model: Any, problem: WindTurbine) -> dict[str, float | Non
 # ---- what is printed -----------------------------------------------------------------------------------------
 
 
-def _print_problem(problem: WindTurbine) -> None:
+def _print_problem(problem: WindDay) -> None:
     """Print what is known and what is wanted."""
-    n_days, readings = len(problem.days), len(problem.hours) // len(problem.days)
+    n_days, readings = len(problem.z), len(problem.x) // len(problem.z)
     print_sentences(
         [
             f"Known: a wind turbine on {n_days} days. hours.csv has {readings} wind speeds of each day, taken at "

@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from decond.cli.console import (
+    AsJson,
+    Decimal,
+    Encoding,
+    Force,
+    ReportFile,
+    Seed,
+    Separator,
+    check_outputs,
     command_line,
     messages_of,
     print_json,
@@ -15,14 +23,15 @@ from decond.cli.console import (
     print_table,
     print_warnings,
     print_wrote,
+    text_format,
 )
-from decond.cli.fit_request import Facts, FitJob, FitRequest, Search, prepare, workers_for
-from decond.cli.options import AsJson, Decimal, Encoding, Force, ReportFile, Seed, Separator, text_format
-from decond.cli.output_files import check_outputs
+from decond.cli.fit_request import FitJob, FitRequest, prepare, workers_for
 from decond.errors import ArgumentError
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from decond.reports import Report
 
 __all__ = ["fit"]
@@ -157,10 +166,27 @@ def fit(
 
     With --report page.html the result can be read, shown and kept as one page.
     """
-    facts = Facts(targets, drift, group_sizes, z_std)
-    search = Search(uncertainty, inducing, restarts, max_iterations, seed)
-    reading = text_format(encoding, separator, decimal)
-    request = FitRequest(tables, x, y or [], z, labels, aggregate, sparse, facts, search, workers, cluster, reading)
+    request = FitRequest(
+        tables=tables,
+        x=x,
+        y=y or [],
+        z=z,
+        labels=labels,
+        aggregate=aggregate,
+        sparse=sparse,
+        targets=targets,
+        drift=drift,
+        group_sizes=group_sizes,
+        z_std=z_std,
+        uncertainty=uncertainty,
+        inducing=inducing,
+        restarts=restarts,
+        max_iterations=max_iterations,
+        seed=seed,
+        workers=workers,
+        cluster=cluster,
+        text_format=text_format(encoding, separator, decimal),
+    )
     files = {"model": output, "picture": output.with_suffix(".png"), "report": report}
     summary = _run(request, files, force, check, command_line(ctx))
     if json:
@@ -174,6 +200,10 @@ def _run(
     request: FitRequest, files: dict[str, Path | None], force: bool, check: bool, command: str
 ) -> dict[str, Any]:
     """Fit, write the model, its picture and the report, and return what was found."""
+    from decond.io import save
+    from decond.plotting import FunctionDisplay
+    from decond.reports import fit_report
+
     model, picture, report = files.values()
     assert model is not None
     assert picture is not None
@@ -184,24 +214,30 @@ def _run(
     with workers_for(request) as client:
         job = job.with_rows(client)
         caught = _fit(job, client)
-    _write(job, request, model, picture)
+    assert job.x is not None
+    save(job.estimator, model.resolve())  # which may be a link
+    FunctionDisplay.from_estimator(job.estimator, job.x, job.z, target_name=request.z).save(picture, dpi=120)
     page = None
     if report is not None or check or job.is_checked_quickly:
-        page = _page(job, request, caught, command, with_baselines=report is not None)
+        with progress_bar("checking the fit"):
+            page = fit_report(
+                job.estimator,
+                job.seen,
+                target=request.z,
+                baselines={} if report is None else None,  # they are only shown
+                warnings=caught,
+                notes=job.notes,
+                command=command,
+            )
     if report is not None and page is not None:
         page.write(report)
-    found = _summary(job, request, page)
-    return {
-        **found,
-        "warnings": caught,
-        "notes": job.notes,
-        **{k: v for k, v in files.items() if v},
-    }
+    written = {name: path for name, path in files.items() if path}
+    return {**_summary(job, request, page), "warnings": caught, "notes": job.notes, **written}
 
 
-def _fit(job: FitJob, client: Any) -> list[str]:
+def _fit(job: FitJob, client: "Client | None") -> list[str]:
     """Fit, with a bar on a terminal, and return what was warned of."""
-    workers = {} if client is None else {"client": client}
+    workers: dict[str, Any] = {} if client is None else {"client": client}
     with warnings.catch_warnings(record=True) as caught, progress_bar("fitting") as bar:
         warnings.simplefilter("always", UserWarning)
 
@@ -212,39 +248,14 @@ def _fit(job: FitJob, client: Any) -> list[str]:
     return messages_of(caught)
 
 
-def _write(job: FitJob, request: FitRequest, model: Path, picture: Path) -> None:
-    from decond.io import save
-    from decond.plotting import FunctionDisplay
-
-    assert job.x is not None
-    save(job.estimator, model.resolve())  # which may be a link
-    FunctionDisplay.from_estimator(job.estimator, job.x, job.z, target_name=request.z).save(picture, dpi=120)
-
-
-def _page(job: FitJob, request: FitRequest, caught: list[str], command: str, with_baselines: bool) -> "Report":
-    """Return the report of a fitted job, for which the other setting is fitted, and baselines if they are shown."""
-    from decond.reports import fit_report
-
-    with progress_bar("checking the fit"):
-        return fit_report(
-            job.estimator,
-            job.seen,
-            target=request.z,
-            baselines=None if with_baselines else {},
-            warnings=caught,
-            notes=job.notes,
-            command=command,
-        )
-
-
 def _summary(job: FitJob, request: FitRequest, page: "Report | None") -> dict[str, Any]:
     """Return what was learned, in words and in the user's units, and what the checks say."""
     from decond.reports.fitted_data import fitted_data
-    from decond.reports.hyperparameters import Names, candidate_weights, hyperparameters, sampled_values
+    from decond.reports.hyperparameters import candidate_weights, hyperparameters
 
     assert job.estimator.fit_result_ is not None
     found, seen = job.estimator.fit_result_, fitted_data(job.estimator, job.seen, request.z)
-    learned = hyperparameters(found, Names(request.x, request.y, request.z), sampled_values(job.estimator))
+    learned = hyperparameters(job.estimator, seen)
     sampled = found.status == "sampled"
     checks = {} if page is None else page.checks
     return {

@@ -3,7 +3,7 @@
 import contextlib
 import glob
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,10 +15,11 @@ from decond.tables import Mediators, Table, TableError, TextFormat, match_groups
 
 if TYPE_CHECKING:
     import pandas as pd
+    from distributed import Client
 
     from decond.estimators import AggregateGP, SparseGP, TaskTransformedGP
 
-__all__ = ["Facts", "FitJob", "FitRequest", "Search", "prepare", "workers_for"]
+__all__ = ["FitJob", "FitRequest", "prepare", "workers_for"]
 
 CHECKED_SIZE = 150_000
 """Rows times targets up to which a fit is checked without being asked to: another model is fitted for that, which
@@ -27,31 +28,8 @@ takes up to half a minute at this size.
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the user knows about the targets; None where nothing was said."""
-
-    targets: Literal["mean", "single"] | None = None
-    drift: float | None = None
-    group_sizes: str | None = None
-    """A number, "inf", or the name of a column of the second table."""
-    z_std: str | None = None
-    """The name of a column of the second table."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """How the model is fitted; None where the default of the estimator holds."""
-
-    uncertainty: Literal["honest", "plain"] | None = None
-    inducing: int | None = None
-    restarts: int | None = None
-    max_iterations: int | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
 class FitRequest:
-    """What the user asked for: the options of `decond fit`."""
+    """What the user asked for: the options of `decond fit`; None where the default of the estimator holds."""
 
     tables: list[Path]
     x: list[str]
@@ -60,29 +38,33 @@ class FitRequest:
     labels: bool = False
     aggregate: bool = False
     sparse: bool = False
-    facts: Facts = Facts()
-    search: Search = Search()
+    targets: Literal["mean", "single"] | None = None
+    drift: float | None = None
+    group_sizes: str | None = None
+    """A number, "inf", or the name of a column of the second table."""
+    z_std: str | None = None
+    """The name of a column of the second table."""
+    uncertainty: Literal["honest", "plain"] | None = None
+    inducing: int | None = None
+    restarts: int | None = None
+    max_iterations: int | None = None
+    seed: int = 0
     workers: int | None = None
     cluster: str | None = None
     text_format: TextFormat | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the estimator that were asked for; the others keep its defaults."""
-        given = {
-            "n_inducing": self.search.inducing,
-            "uncertainty": self.search.uncertainty,
-            "n_restarts": self.search.restarts,
-            "max_iterations": self.search.max_iterations,
-            "targets": self.facts.targets,
-            "drift": self.facts.drift,
-        }
-        return {"seed": self.search.seed, **{name: value for name, value in given.items() if value is not None}}
+        names = {"inducing": "n_inducing", "restarts": "n_restarts"}
+        options = ("seed", "uncertainty", "max_iterations", "targets", "drift", *names)
+        given = {names.get(name, name): getattr(self, name) for name in options}
+        return {name: value for name, value in given.items() if value is not None}
 
     def read(self) -> list[Table]:
         """Return the tables, with the columns that are needed."""
         tables = [read_table(path, self.text_format) for path in self.tables]
-        sizes = self.facts.group_sizes
-        facts = [name for name in (sizes if _number(sizes) is None else None, self.facts.z_std) if name is not None]
+        sizes = self.group_sizes if _number(self.group_sizes) is None else None
+        facts = [name for name in (sizes, self.z_std) if name is not None]
         needed = [[*self.x, *self.y], [*self.y, self.z, *facts]] if len(tables) == 2 else [[*self.x, self.z]]
         for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
             table.check_columns(columns, other)
@@ -103,7 +85,7 @@ class FitJob:
     """Targets of the rows of x, where there are any."""
     notes: list[str] = field(default_factory=list)
 
-    def with_rows(self, client: Any) -> "FitJob":
+    def with_rows(self, client: "Client | None") -> "FitJob":
         """Return the job with rows to draw: of a table on disk a sample, for which workers read it once."""
         if self.x is not None:
             return self
@@ -141,7 +123,7 @@ def prepare(request: FitRequest) -> FitJob:
 
 
 @contextlib.contextmanager
-def workers_for(request: FitRequest) -> Iterator[Any]:
+def workers_for(request: FitRequest) -> "Iterator[Client | None]":
     """Yield a client of the workers that were asked for, or None if this process does the work."""
     if request.workers is None and request.cluster is None:
         yield None
@@ -177,30 +159,17 @@ def _check_tables(request: FitRequest) -> None:
 
 def _check_options(request: FitRequest) -> None:
     """Raise if an option is missing, or has no meaning beside the others."""
-    facts = {f"--{name.replace('_', '-')}": value for name, value in asdict(request.facts).items()}
-    of_sparse = {
-        "--inducing": request.search.inducing,
-        "--max-iterations": request.search.max_iterations,
-        "--workers": request.workers,
-        "--cluster": request.cluster,
-    }
     if request.sparse:
-        idle = {
-            **facts,
-            "--y": request.y,
-            "--labels": request.labels,
-            "--aggregate": request.aggregate,
-            "--uncertainty": request.search.uncertainty,
-        }
-        _refuse_idle(idle, "with --sparse")
+        of_tables = ("targets", "drift", "group_sizes", "z_std", "y", "labels", "aggregate", "uncertainty")
+        _refuse_idle(request, of_tables, "with --sparse")
         if request.workers is not None:
-            _refuse_idle({"--cluster": request.cluster}, "with --workers")
+            _refuse_idle(request, ("cluster",), "with --workers")
         return
-    _refuse_idle(of_sparse, "without --sparse")
+    _refuse_idle(request, ("inducing", "max_iterations", "workers", "cluster"), "without --sparse")
     if not request.y:
         raise ArgumentError("--y", "name the mediator that both tables share: --y COLUMN.")
     if request.aggregate:
-        _refuse_idle({"--targets": request.facts.targets, "--drift": request.facts.drift}, "with --aggregate")
+        _refuse_idle(request, ("targets", "drift"), "with --aggregate")
         if len(request.y) > 1:
             raise ArgumentError("--y", f"--aggregate takes one column of groups; --y names {', '.join(request.y)}.")
     repeated = sorted({*request.x} & {*request.y, request.z})
@@ -208,9 +177,10 @@ def _check_options(request: FitRequest) -> None:
         raise ArgumentError("--x", f"column {repeated[0]!r} is named as x and as y or z. Name each column once.")
 
 
-def _refuse_idle(options: dict[str, Any], kind: str) -> None:
-    for option, value in options.items():
-        if value not in (None, False, []):
+def _refuse_idle(request: FitRequest, names: tuple[str, ...], kind: str) -> None:
+    for name in names:
+        if getattr(request, name) not in (None, False, []):
+            option = f"--{name.replace('_', '-')}"
             raise ArgumentError(option, f"{option} has no meaning {kind}; leave one of them out.")
 
 
@@ -286,7 +256,7 @@ def _sparse_on_disk(request: FitRequest) -> FitJob:
 def _facts(request: FitRequest, found: Mediators, task: Table) -> dict[str, Any]:
     """Return what the user knows about the targets, as arguments of `fit`."""
     facts: dict[str, Any] = {}
-    sizes, errors = request.facts.group_sizes, request.facts.z_std
+    sizes, errors = request.group_sizes, request.z_std
     if sizes is not None:
         size = _number(sizes)
         facts["group_sizes"] = size if size is not None else _sizes(sizes, found, task)

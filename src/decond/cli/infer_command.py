@@ -4,13 +4,20 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from decond.cli.console import (
+    AsJson,
+    Decimal,
+    Encoding,
+    Force,
+    ReportFile,
+    Seed,
+    Separator,
+    check_outputs,
     command_line,
     messages_of,
     print_json,
@@ -19,9 +26,8 @@ from decond.cli.console import (
     print_warnings,
     print_wrote,
     stdout_for_json,
+    text_format,
 )
-from decond.cli.options import AsJson, Decimal, Encoding, Force, ReportFile, Seed, Separator, text_format
-from decond.cli.output_files import check_outputs
 from decond.errors import ArgumentError
 from decond.tables import TableError, TextFormat, is_parquet, read_table, write_table
 
@@ -54,7 +60,6 @@ _ObservedFile = Annotated[
 _Simulations = Annotated[int, typer.Option("--simulations", "-n", min=1, help="How many simulations in all.")]
 _Rounds = Annotated[int, typer.Option(min=1, help="Rounds; later ones simulate where the posterior is.")]
 _Method = Annotated[MethodName, typer.Option(help="How to infer; auto is the residual likelihood.")]
-_Batched = Annotated[bool, typer.Option("--batched", help="The simulator takes many rows of parameters at once.")]
 _Jobs = Annotated[int, typer.Option(min=-1, help="Processes that simulate side by side; -1 for all cores.")]
 _Timeout = Annotated[
     float | None,
@@ -84,7 +89,6 @@ def infer(
     simulations: _Simulations = 1000,
     rounds: _Rounds = 3,
     method: _Method = "auto",
-    batched: _Batched = False,
     jobs: _Jobs = 1,
     timeout: _Timeout = None,
     store: _StoreFile = None,
@@ -101,7 +105,7 @@ def infer(
     """Find which parameters of a simulator fit an observation.
 
     The simulator is a Python function of one row of parameters and a NumPy random generator that returns a row of
-    summaries:
+    summaries (with `@lfi.batched`, many rows at once):
 
         decond infer epidemic:simulate --prior prior.toml --observed week.csv
 
@@ -119,21 +123,36 @@ def infer(
         low = 0.0
         high = 5.0
     """
+    from decond import lfi
+    from decond.reports import inference_report
+
     is_parquet(output)  # raises if this is not a table
     picture = output.with_name(output.name.removesuffix(".gz")).with_suffix(".png")
     check_outputs([output, picture, report], force, [prior, observed, store])
     chosen = _method(method, seed, check)
     values = _observation(observed, text_format(encoding, separator, decimal))
-    options = {"seed": seed, "batched": batched, "n_jobs": jobs, "timeout": timeout}
-    run = _Inference(_simulator(simulator), _prior(prior), values, chosen, options)
+    options: dict[str, Any] = {"seed": seed, "n_jobs": jobs, "timeout": timeout}
+    function, known = _simulator(simulator), _prior(prior)
+    diagnosis = None
     with stdout_for_json(json), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        posterior = run.infer(n_simulations=simulations, rounds=rounds, store=store)
+        sizes: dict[str, Any] = {"n_simulations": simulations, "rounds": rounds, "store": store}
+        posterior = lfi.infer(function, known, values, method=chosen, **sizes, **options)
         write_table(posterior.frame(), output)
         posterior.plot().save(picture, dpi=120)
-        diagnosis = run.diagnose(posterior) if check else None
+        if check:
+            assert posterior.simulations is not None
+            diagnosis = lfi.diagnose(chosen, posterior.simulations, known, values, function, **options)
     notes = messages_of(caught)
-    page = run.report(posterior, diagnosis, notes, command_line(ctx))
+    page = inference_report(
+        posterior,
+        values,
+        diagnosis=diagnosis,
+        warnings=notes,
+        method=type(chosen).__name__,
+        seed=seed,
+        command=command_line(ctx),
+    )
     if report is not None:
         page.write(report)
     files = {"draws": output, "picture": picture, **({} if report is None else {"report": report})}
@@ -146,56 +165,6 @@ def infer(
         print_sentences(["Add --check to judge its calibration (a minute or more)."])
     print_warnings(notes)
     print_wrote(*files.values())
-
-
-@dataclass(frozen=True)
-class _Inference:
-    """What is inferred from what, and how."""
-
-    simulator: Callable[..., Any]
-    prior: "Prior"
-    observed: dict[str, float]
-    method: "Method"
-    options: dict[str, Any]
-    """How the simulator is run."""
-
-    def infer(self, **sizes: Any) -> "Posterior":
-        from decond.lfi import infer
-
-        return infer(self.simulator, self.prior, self.observed, method=self.method, **sizes, **self.options)
-
-    def diagnose(self, posterior: "Posterior") -> "diagnostics.Report":
-        from decond.lfi import diagnose
-
-        assert posterior.simulations is not None
-        return diagnose(self.method, posterior.simulations, self.prior, self.observed, self.simulator, **self.options)
-
-    def report(
-        self, posterior: "Posterior", diagnosis: "diagnostics.Report | None", notes: list[str], command: str
-    ) -> "Report":
-        """Return the report, which has the verdict.
-
-        Parameters
-        ----------
-        posterior : Posterior
-        diagnosis : diagnostics.Report, optional
-            What `diagnose` found.
-        notes : list of str
-            What was warned of.
-        command : str
-            The command line.
-        """
-        from decond.reports import inference_report
-
-        return inference_report(
-            posterior,
-            self.observed,
-            diagnosis=diagnosis,
-            warnings=notes,
-            method=type(self.method).__name__,
-            seed=self.options["seed"],
-            command=command,
-        )
 
 
 # ---- what the arguments name ---------------------------------------------------------------------------------

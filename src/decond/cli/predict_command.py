@@ -1,20 +1,30 @@
 """`decond predict`: a fitted model and a table give a table with mean and standard deviation."""
 
-import inspect
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from decond.cli.console import messages_of, print_json, print_warnings, print_wrote
-from decond.cli.options import AsJson, Decimal, Encoding, Force, Separator, text_format
-from decond.cli.output_files import check_outputs
+from decond.cli.console import (
+    AsJson,
+    Decimal,
+    Encoding,
+    Force,
+    Separator,
+    check_outputs,
+    messages_of,
+    print_json,
+    print_warnings,
+    print_wrote,
+    text_format,
+)
 from decond.tables import Table, TableError, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sklearn.base import BaseEstimator
 
 __all__ = ["predict"]
 
@@ -40,6 +50,7 @@ def predict(
     With --json a summary is printed; the predictions are in --output.
     """
     from decond.io import load
+    from decond.plotting.regression_plot import mean_and_std
 
     typed = is_parquet(output) or decimal != "."
     check_outputs([output], force, [model, table])
@@ -50,7 +61,8 @@ def predict(
         estimator = load(model)
     columns = _columns(estimator, given)
     x = given.numbers([name.strip() for name in columns]).set_axis(columns, axis=1)
-    added = _predicted(estimator, x)
+    mean, sd = mean_and_std(estimator, x)
+    added = {"mean": mean, **({} if sd is None else {"sd": sd})}
     taken = next((name for name in added if name in given.frame.columns), None)
     if taken is not None:
         raise TableError(
@@ -72,7 +84,7 @@ def predict(
     print_wrote(output)
 
 
-def _columns(estimator: Any, table: Table) -> list[str]:
+def _columns(estimator: "BaseEstimator", table: Table) -> list[str]:
     """Return the names of the columns that the model was fitted on."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
@@ -87,15 +99,7 @@ def _columns(estimator: Any, table: Table) -> list[str]:
     )
 
 
-def _predicted(estimator: Any, x: "pd.DataFrame") -> dict[str, Any]:
-    """Return the columns that a model adds: some models have no error bars."""
-    if "return_std" not in inspect.signature(estimator.predict).parameters:
-        return {"mean": estimator.predict(x)}
-    mean, std = estimator.predict(x, return_std=True)
-    return {"mean": mean, "sd": std}
-
-
-def _about_extrapolation(estimator: Any, x: "pd.DataFrame") -> list[str]:
+def _about_extrapolation(estimator: "BaseEstimator", x: "pd.DataFrame") -> list[str]:
     """Return a note if rows lie outside the range of the data of the fit, where the model knows it."""
     seen = estimator._range_seen()
     if seen is None:

@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from decond.cli.console import print_json, print_sentences, print_table, print_wrote
-from decond.cli.options import AsJson, Folder, Force
-from decond.cli.output_files import check_folder
+from decond.cli.console import (
+    AsJson,
+    Folder,
+    Force,
+    check_folder,
+    print_json,
+    print_sentences,
+    print_table,
+    print_wrote,
+)
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
-    from decond.paper.published import Row
+    from decond.paper.published import PrintedTable, Row
 
 __all__ = ["reproduce"]
 
@@ -43,43 +50,23 @@ def reproduce(
     numbers: dict[str, Any] = {}
     paths: list[Path] = []
     rows: list[Row] = []
+    tables: dict[str, list[PrintedTable]] = {}
     for name in names:
         with progress_bar(f"computing {name}") as report:
             made, numbers[name] = FIGURES[name](output, report)
         paths += made
         rows += compare(name, numbers[name])
+        tables[name] = TABLES[name](numbers[name])
         if not json:
-            _print_numbers(name, numbers[name])
+            for table in tables[name]:
+                print_table(*table)
     if figure == "all":
-        tables = {name: TABLES[name](numbers[name]) for name in names if name in TABLES}
         paths += write_comparison(output, rows, tables)
     if json:
         print_json({"figures": numbers, "comparison": [row.as_dict() for row in rows], "files": paths})
         return
     _print_comparison(rows)
     print_wrote(*paths)
-
-
-def _print_numbers(name: str, numbers: dict[str, Any]) -> None:
-    """Print the numbers of a figure: its own tables, or a table for each set of answers."""
-    from decond.paper import TABLES
-
-    if name in TABLES:
-        for table in TABLES[name](numbers):
-            print_table(*table)
-        return
-    for title, answers in numbers.items():
-        if isinstance(answers, dict) and all(isinstance(answer, dict) for answer in answers.values()):
-            keys = [
-                key
-                for key in next(iter(answers.values()))
-                if any(isinstance(answer[key], float) for answer in answers.values())
-            ]
-            rows = [
-                [name, *("" if answer[key] is None else f"{answer[key]:.4g}" for key in keys)]
-                for name, answer in answers.items()
-            ]
-            print_table(title.replace("_", " "), ["answer", *(key.replace("_", " ") for key in keys)], rows)
 
 
 def _print_comparison(rows: "list[Row]") -> None:

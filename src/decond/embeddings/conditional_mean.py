@@ -12,7 +12,6 @@ from decond.errors import ArgumentError
 from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.kernels.kernel import Kernel
 from decond.linalg import LowRankPlusNoise, gaussian_log_density, pivoted_cholesky
-from decond.notebook import card, definitions
 
 __all__ = ["ConditionalMeanOperator"]
 
@@ -29,12 +28,6 @@ class Operator:
         """Show kernels, settings and what it was fitted on."""
         chosen = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
         return f"{type(self).__name__}({self.kernel_x!r}, {self.kernel_y!r}, {chosen}; {self._fitted_on()})"
-
-    def _repr_html_(self) -> str:
-        """Show the same as a table, for notebooks."""
-        kernels = {"kernel of x": repr(self.kernel_x), "kernel of y": repr(self.kernel_y)}
-        settings = {name.replace("_", " "): getattr(self, name) for name in self.settings}
-        return card(type(self).__name__, self._fitted_on(), definitions({**kernels, **settings}))
 
     def _fitted_on(self) -> str:
         if not hasattr(self, "x_"):

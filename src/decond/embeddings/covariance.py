@@ -9,7 +9,6 @@ from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.errors import ArgumentError
 from decond.features.feature_maps import as_kernel
 from decond.kernels.kernel import Kernel
-from decond.notebook import card, definitions
 
 __all__ = ["CovarianceOperator", "CrossCovarianceOperator"]
 
@@ -77,11 +76,6 @@ class CrossCovarianceOperator:
     def __repr__(self) -> str:
         """Show kernels and size."""
         return f"{type(self).__name__}({self.kernel_x!r}, {self.kernel_y!r}, {self._size()})"
-
-    def _repr_html_(self) -> str:
-        """Show the same as a table, for notebooks."""
-        kernels = {"kernel of x": repr(self.kernel_x), "kernel of y": repr(self.kernel_y)}
-        return card(type(self).__name__, f"of {self._size()}", definitions(kernels))
 
     def _size(self) -> str:
         n, m = len(self.x), len(self.y)

@@ -4,22 +4,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_count, as_targets, as_weights, frozen
 from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.feature_maps import as_kernel
 from decond.kernels.kernel import Kernel
-from decond.notebook import card, curve, definitions
 from decond.parameters import same
 
 if TYPE_CHECKING:
     from decond.plotting import EmbeddingDisplay
+    from decond.plotting.display import AxesLike
 
 __all__ = ["MeanEmbedding"]
-
-CURVE_POINTS = 80
-"""Points of the small curve that notebooks show."""
 
 
 class MeanEmbedding:
@@ -91,19 +89,29 @@ class MeanEmbedding:
         rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
         return Herding(self(rows), rows, self.kernel if kernel is None else as_kernel(kernel, "kernel"))
 
-    def plot(self, samples: Any = None, columns: tuple[int, ...] | None = None, ax: Any = None) -> "EmbeddingDisplay":
-        """Draw the weights, negative ones too, in `ax` or a new figure, and return the display.
+    def plot(self, samples: ArrayLike | int | None = None, ax: "AxesLike" = None) -> "EmbeddingDisplay":
+        """Draw the weights, negative ones too.
 
-        `samples` are herded samples to be shown with them, or how many to herd; `columns` say which one or two
-        columns of the points are shown.
+        Parameters
+        ----------
+        samples : array_like of shape (m, d) or int, optional
+            Herded samples to be shown with them, or how many to herd.
+        ax : axes, optional
+            Where to draw; by default in a new figure.
 
+        Returns
+        -------
+        EmbeddingDisplay
+
+        Examples
+        --------
         >>> from decond.kernels import RBF
         >>> MeanEmbedding(RBF(), [[0.0], [2.0]], [1.2, -0.2]).plot(samples=3).ax_.get_title()
         '2 points, weights sum to 1, 1 negative'
         """
         from decond.plotting import EmbeddingDisplay
 
-        return EmbeddingDisplay.from_embedding(self, samples, columns=columns, ax=ax)
+        return EmbeddingDisplay.from_embedding(self, samples, ax=ax)
 
     def _check_same_space(self, other: "MeanEmbedding") -> None:
         if not isinstance(other, MeanEmbedding):
@@ -135,18 +143,6 @@ class MeanEmbedding:
             f"MeanEmbedding({self.kernel!r}, {len(self)} points in {self.points.shape[1]} dimension(s), "
             f"weights sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative)"
         )
-
-    def _repr_html_(self) -> str:
-        """Show kernel and weights and, of one column, the function μ, for notebooks."""
-        entries = {
-            "kernel": repr(self.kernel),
-            "points": f"{len(self)} in {self.points.shape[1]} dimension(s)",
-            "weights": f"sum to {self.weights.sum():.4g}, {int((self.weights < 0).sum())} negative",
-        }
-        if self.points.shape[1] == 1 and self.points.dtype.kind == "f":
-            grid = np.linspace(self.points.min(), self.points.max(), CURVE_POINTS)
-            entries["μ"] = curve(grid, self(grid))
-        return card("MeanEmbedding", "", definitions(entries))
 
 
 def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:

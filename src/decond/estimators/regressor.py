@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_rows, check_column_names, column_names
 from decond.errors import ArgumentError
-from decond.notebook import card, definitions, number
+from decond.notebook import card, number
 from decond.parameters import Parametrized
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
 
     def _learned_html(self) -> str:
         """Return kernels that were given, which the diagram cuts short, and what was learned."""
+        import pandas as pd
+
         entries = {
             f"{name} given": repr(value)
             for name, value in self.get_params(deep=False).items()
@@ -138,7 +140,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
             entries["log evidence"] = number(result.log_evidence)
             entries["search"] = f"{result.status}: {result.message}"
         words = "not fitted" if posterior is None else "fitted"
-        return card(type(self).__name__, words, definitions(entries)) if entries else ""
+        return card(type(self).__name__, words, pd.DataFrame({"": entries})) if entries else ""
 
 
 class ProbabilisticRegressor(IndirectRegressor):

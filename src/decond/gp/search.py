@@ -14,7 +14,7 @@ from decond.gp.observations import Observation
 from decond.gp.priors import Prior
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
 from decond.messages import warn
-from decond.notebook import card, number, table
+from decond.notebook import number
 from decond.parameters import Constraint, constraints, leaves, with_leaves
 
 __all__ = [
@@ -353,16 +353,6 @@ class FitResult:
         """Show how it went, the log evidence and the learned parameters."""
         learned = ", ".join(f"{path} = {number(value)}" for path, value in self.parameters.items())
         return f"FitResult({self.status}; log evidence {self.log_evidence:.6g}; {learned})"
-
-    def _repr_html_(self) -> str:
-        """Show what was learned as a table, for notebooks."""
-        edges = {path for names in self.on_bounds for path in names.split(" = ")}
-        rows = [
-            [path, number(value), "on the edge of its range" if path in edges else ""]
-            for path, value in self.parameters.items()
-        ]
-        said = f"{self.status}: {self.message} Log evidence {self.log_evidence:.6g}, {self.evaluations} evaluations."
-        return card("FitResult", said, table(["learned", "value", ""], rows))
 
 
 def maximize_evidence(

@@ -1,6 +1,7 @@
 """Errors and warnings of likelihood-free inference; attributes are for programs, the text is for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -8,7 +9,6 @@ __all__ = [
     "ComparisonError",
     "DegenerateDrawsWarning",
     "DeterministicSimulatorWarning",
-    "DiscreteSummaryWarning",
     "ExtrapolationWarning",
     "FailedSimulationsWarning",
     "FewSimulationsWarning",
@@ -32,10 +32,23 @@ __all__ = [
     "WorkerError",
 ]
 
-# Every class pickles: attributes are in `args`, or are keywords with defaults that a pickle copies over afterwards.
+
+@dataclass(eq=False, repr=False)
+class _WithMessage:
+    """An error or a warning whose attributes are all in `args`, so that copies and pickles are whole."""
+
+    message: str
+
+    def __post_init__(self) -> None:
+        self.args = tuple(getattr(self, each.name) for each in fields(self))
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return self.message
 
 
-class StoreError(ValueError):
+@dataclass(eq=False, repr=False)
+class StoreError(_WithMessage, ValueError):
     """A simulation store cannot be opened, read or written, or does not hold what was asked for.
 
     Attributes:
@@ -43,12 +56,11 @@ class StoreError(ValueError):
         round: The label of the round that the error is about, if it is about one.
     """
 
-    def __init__(self, message: str, *, path: str | None = None, round: str | None = None) -> None:
-        super().__init__(message)
-        self.path = path
-        self.round = round
+    path: str | None = None
+    round: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class StoreMismatchError(StoreError):
     """A store was filled in another way than it would be now; use a new file or another round, or ask as before.
 
@@ -56,13 +68,10 @@ class StoreMismatchError(StoreError):
         argument: The name of the argument of `simulate` that differs, such as "seed" or "prior".
     """
 
-    def __init__(
-        self, message: str, *, argument: str | None = None, path: str | None = None, round: str | None = None
-    ) -> None:
-        super().__init__(message, path=path, round=round)
-        self.argument = argument
+    argument: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class StoreFormatError(StoreError):
     """A file is not a simulation store that this version of decond can read; it was left as it is.
 
@@ -70,9 +79,7 @@ class StoreFormatError(StoreError):
         version: The format of a store that a newer version of decond wrote; None for a file that is not a store.
     """
 
-    def __init__(self, message: str, *, path: str | None = None, version: int | None = None) -> None:
-        super().__init__(message, path=path)
-        self.version = version
+    version: int | None = None
 
 
 class StoreDamagedError(StoreError):
@@ -83,18 +90,18 @@ class StoreBusyError(StoreError):
     """Another process held the store for too long; try again later."""
 
 
-class SimulationError(RuntimeError):
+@dataclass(eq=False, repr=False)
+class SimulationError(_WithMessage, RuntimeError):
     """Simulations could not be run, or all of them failed.
 
     Attributes:
         failures: How often each reason occurred if all simulations failed; empty if they could not be run.
     """
 
-    def __init__(self, message: str, *, failures: Mapping[str, int] | None = None) -> None:
-        super().__init__(message)
-        self.failures = dict(failures or {})
+    failures: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class TransferError(SimulationError):
     """A function cannot be sent to another process, or cannot be loaded there.
 
@@ -102,19 +109,19 @@ class TransferError(SimulationError):
         function: "simulator" or "summarize".
     """
 
-    def __init__(self, message: str, *, function: Literal["simulator", "summarize"] = "simulator") -> None:
-        super().__init__(message)
-        self.function = function
+    function: Literal["simulator", "summarize"] = "simulator"
 
 
 class WorkerError(SimulationError):
     """Workers died, or a cluster is gone. A store keeps what had finished; the same call resumes."""
 
 
-class SimulationWarning(UserWarning):
+@dataclass(eq=False, repr=False)
+class SimulationWarning(_WithMessage, UserWarning):
     """Something about the simulations deserves attention."""
 
 
+@dataclass(eq=False, repr=False)
 class FewValidWarning(SimulationWarning):
     """Fewer than half of the simulations are valid.
 
@@ -123,31 +130,27 @@ class FewValidWarning(SimulationWarning):
         n: How many were run.
     """
 
-    def __init__(self, message: str, *, n_valid: int = 0, n: int = 0) -> None:
-        super().__init__(message)
-        self.n_valid = n_valid
-        self.n = n
+    n_valid: int = 0
+    n: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class StoreWarning(SimulationWarning):
-    """A store was filled with another simulator, another summarize or for another observation than those given now.
+    """A store was filled with another simulator or another summarize than those given now.
 
     Attributes:
-        argument: The name of the argument that differs: "simulator", "summarize" or "observed".
+        argument: The name of the argument that differs: "simulator" or "summarize".
         path: The file of the store.
         n_recomputed: The number of simulations whose summaries were computed again with the summarize given now.
     """
 
-    def __init__(
-        self, message: str, *, argument: str | None = None, path: str | None = None, n_recomputed: int = 0
-    ) -> None:
-        super().__init__(message)
-        self.argument = argument
-        self.path = path
-        self.n_recomputed = n_recomputed
+    argument: str | None = None
+    path: str | None = None
+    n_recomputed: int = 0
 
 
-class PosteriorWarning(UserWarning):
+@dataclass(eq=False, repr=False)
+class PosteriorWarning(_WithMessage, UserWarning):
     """The posterior may be wrong, and why.
 
     Its subclasses are the reasons that a program can act on; they say in attributes what they are about. A reason
@@ -163,6 +166,7 @@ class PosteriorWarning(UserWarning):
         return str(self.args[0])
 
 
+@dataclass(eq=False, repr=False)
 class ExtrapolationWarning(PosteriorWarning):
     """The observation lies outside what was simulated: check the model, or widen the prior.
 
@@ -173,11 +177,12 @@ class ExtrapolationWarning(PosteriorWarning):
         name: The name of that summary, if it has one.
     """
 
-    def __init__(self, message: str, distance: float, summary: int | None = None, name: str | None = None) -> None:
-        super().__init__(message, distance, summary, name)
-        self.distance, self.summary, self.name = distance, summary, name
+    distance: float
+    summary: int | None = None
+    name: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class FewSimulationsWarning(PosteriorWarning):
     """Few simulations carry the answer: run more, in several rounds, or accept more of them.
 
@@ -186,11 +191,11 @@ class FewSimulationsWarning(PosteriorWarning):
         needed: The number below which the method warns.
     """
 
-    def __init__(self, message: str, effective: float, needed: float) -> None:
-        super().__init__(message, effective, needed)
-        self.effective, self.needed = effective, needed
+    effective: float
+    needed: float
 
 
+@dataclass(eq=False, repr=False)
 class FailedSimulationsWarning(PosteriorWarning):
     """Simulations failed; parameters at which they mostly do are less probable.
 
@@ -200,11 +205,12 @@ class FailedSimulationsWarning(PosteriorWarning):
         reasons: Why, with the number of each where that is known.
     """
 
-    def __init__(self, message: str, n_failed: int, n_simulations: int, reasons: Mapping[str, int]) -> None:
-        super().__init__(message, n_failed, n_simulations, reasons)
-        self.n_failed, self.n_simulations, self.reasons = n_failed, n_simulations, dict(reasons)
+    n_failed: int
+    n_simulations: int
+    reasons: Mapping[str, int]
 
 
+@dataclass(eq=False, repr=False)
 class RepeatedSimulationsWarning(PosteriorWarning):
     """Simulations are exact repeats of others, parameters and data, and were left out.
 
@@ -212,11 +218,10 @@ class RepeatedSimulationsWarning(PosteriorWarning):
         n_repeats: How many.
     """
 
-    def __init__(self, message: str, n_repeats: int) -> None:
-        super().__init__(message, n_repeats)
-        self.n_repeats = n_repeats
+    n_repeats: int
 
 
+@dataclass(eq=False, repr=False)
 class DeterministicSimulatorWarning(PosteriorWarning):
     """Summaries look like exact functions of the parameters: add the noise of the measurement to the simulator.
 
@@ -225,23 +230,11 @@ class DeterministicSimulatorWarning(PosteriorWarning):
         n_summaries: How many summaries are in use.
     """
 
-    def __init__(self, message: str, n_exact: int, n_summaries: int) -> None:
-        super().__init__(message, n_exact, n_summaries)
-        self.n_exact, self.n_summaries = n_exact, n_summaries
+    n_exact: int
+    n_summaries: int
 
 
-class DiscreteSummaryWarning(PosteriorWarning):
-    """Summaries take few values and the observation is at an extreme value, where the likelihood is approximate.
-
-    Attributes:
-        summaries: Their positions, from 0.
-    """
-
-    def __init__(self, message: str, summaries: Sequence[int]) -> None:
-        super().__init__(message, summaries)
-        self.summaries = tuple(summaries)
-
-
+@dataclass(eq=False, repr=False)
 class TimeLimitWarning(PosteriorWarning):
     """The time limit cut the computation short: raise `time_limit`.
 
@@ -250,13 +243,11 @@ class TimeLimitWarning(PosteriorWarning):
         done: How many simulations were run, or steps taken; None for the sampler.
     """
 
-    def __init__(
-        self, message: str, stage: Literal["simulation", "training", "sampling"], done: int | None = None
-    ) -> None:
-        super().__init__(message, stage, done)
-        self.stage, self.done = stage, done
+    stage: Literal["simulation", "training", "sampling"]
+    done: int | None = None
 
 
+@dataclass(eq=False, repr=False)
 class DegenerateDrawsWarning(PosteriorWarning):
     """Draws sit on few points: intervals and densities are not to be trusted.
 
@@ -265,11 +256,11 @@ class DegenerateDrawsWarning(PosteriorWarning):
         n_draws: Draws, or steps of a chain.
     """
 
-    def __init__(self, message: str, distinct: int, n_draws: int) -> None:
-        super().__init__(message, distinct, n_draws)
-        self.distinct, self.n_draws = distinct, n_draws
+    distinct: int
+    n_draws: int
 
 
+@dataclass(eq=False, repr=False)
 class WeightSumWarning(PosteriorWarning):
     """The weights of a kernel method sum to another number than they should: its hyperparameters may not fit.
 
@@ -278,11 +269,11 @@ class WeightSumWarning(PosteriorWarning):
         expected: What it should be.
     """
 
-    def __init__(self, message: str, total: float, expected: float) -> None:
-        super().__init__(message, total, expected)
-        self.total, self.expected = total, expected
+    total: float
+    expected: float
 
 
+@dataclass(eq=False, repr=False)
 class UninformativeNetworkWarning(PosteriorWarning):
     """In some directions the network learned nothing beyond its proposal, and is about as wide as the prior.
 
@@ -290,16 +281,15 @@ class UninformativeNetworkWarning(PosteriorWarning):
         share: The share of the mixture that is.
     """
 
-    def __init__(self, message: str, share: float) -> None:
-        super().__init__(message, share)
-        self.share = share
+    share: float
 
 
 class PriorReturnedWarning(PosteriorWarning):
     """The method found nothing that agrees with the observation, and gives the prior as the posterior."""
 
 
-class PriorFileError(ValueError):
+@dataclass(eq=False, repr=False)
+class PriorFileError(_WithMessage, ValueError):
     """A file does not describe a prior.
 
     Attributes:
@@ -308,26 +298,17 @@ class PriorFileError(ValueError):
         keys: The names in that table that are wrong or missing, such as ("low", "high").
     """
 
-    def __init__(self, message: str, path: Path, parameter: str | None = None, keys: Sequence[str] = ()) -> None:
-        super().__init__(message, path, parameter, keys)  # all, so that copies and pickles are whole
-        self.path, self.parameter, self.keys = path, parameter, tuple(keys)
-
-    def __str__(self) -> str:
-        """Return the message alone."""
-        return str(self.args[0])
+    path: Path
+    parameter: str | None = None
+    keys: tuple[str, ...] = ()
 
 
-class ComparisonError(ValueError):
+@dataclass(eq=False, repr=False)
+class ComparisonError(_WithMessage, ValueError):
     """None of the methods that were compared gave a posterior.
 
     Attributes:
         errors: What the methods raised, by label; a method that was left out has no entry.
     """
 
-    def __init__(self, message: str, errors: Mapping[str, Exception]) -> None:
-        super().__init__(message, errors)  # both, so that copies and pickles are whole
-        self.errors = dict(errors)
-
-    def __str__(self) -> str:
-        """Return the message alone."""
-        return str(self.args[0])
+    errors: Mapping[str, Exception]

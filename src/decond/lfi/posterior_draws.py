@@ -13,7 +13,7 @@ from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 from decond.messages import warn
-from decond.notebook import card, curve, sentences, table
+from decond.notebook import card
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,11 +121,6 @@ class Posterior:
         if self._samples is None:
             self._samples = frozen(self._draw(self.n_draws, self._seed))
         return self._samples
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """The weights of `samples`, all equal; signed weights of kernel methods are in `embedding.weights`."""
-        return np.full(len(self.samples), 1.0 / len(self.samples))
 
     def sample(self, n: int, seed: Seed = None) -> NDArray[np.float64]:
         """Return draws of the posterior.
@@ -327,18 +322,12 @@ class Posterior:
         return f"Posterior({parts}{f'; {len(self.notes)} note(s)' if self.notes else ''})"
 
     def _repr_html_(self) -> str:
-        """Show the summary, small densities and the notes, for notebooks; draws are made if there are none yet."""
-        from decond.plotting.pair_plot import marginal_density, range_of
-
+        """Show the summary and the notes, for notebooks; draws are made if there are none yet."""
         sims = self.simulations
         words = "" if sims is None else f"from {len(sims)} simulations ({sims.n_failed} failed)"
         if self.effective is not None:
             words += f"{', ' if words else ''}effective sample size {self.effective:.0f}"
-        frame = self.summary()
-        curves = (curve(*marginal_density(column, range_of(column))) for column in self.samples.T)
-        columns = zip(self.names, curves, frame.to_numpy(), strict=True)
-        rows = [[name, shape, *values] for name, shape, values in columns]
-        return card("Posterior", words, table(["parameter", "density", *frame.columns], rows), sentences(self.notes))
+        return card("Posterior", words, self.summary(), self.notes)
 
     def _draw(self, n: int, seed: Seed) -> np.ndarray:
         draws = self._sampler(n, as_generator(seed))

@@ -1,7 +1,7 @@
 """The prior: named parameters, their joint density and support, and coordinates in which kernels work well."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -14,6 +14,26 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PriorFileError
 
 __all__ = ["Prior"]
+
+
+class _Marginal(Protocol):
+    """A frozen continuous distribution of scipy.stats."""
+
+    rvs: Callable[..., NDArray[np.float64]]
+    logpdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ppf: Callable[[ArrayLike], NDArray[np.float64]]
+    support: Callable[[], tuple[float, float]]
+    mean: Callable[[], float]
+    args: tuple[float, ...]
+    kwds: dict[str, float]
+
+
+class _JointDensity(Protocol):
+    """A joint distribution, such as a frozen multivariate normal."""
+
+    rvs: Callable[..., NDArray[np.float64]]
+    logpdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
 
 EXAMPLE = (
     '[rate]\ndistribution = "gamma"\na = 2.0\nscale = 1.0\n\n[delay]\ndistribution = "uniform"\nlow = 0.0\nhigh = 5.0'
@@ -82,10 +102,10 @@ class Prior:
 
     def __init__(
         self,
-        distributions: Any,
+        distributions: Mapping[str, _Marginal] | _JointDensity,
         *,
         names: Sequence[str] | None = None,
-        support: tuple[Any, Any] | None = None,
+        support: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._law: _Law
         if isinstance(distributions, Mapping):
@@ -168,7 +188,7 @@ class Prior:
             result[inside] = self._law.log_density(rows[inside])
         return result
 
-    def marginal(self, name: str) -> Any:
+    def marginal(self, name: str) -> _Marginal | None:
         """Return the distribution of a parameter that is independent of the others; None if they have a joint one."""
         return self._law.marginal(self.names.index(name))
 
@@ -235,13 +255,13 @@ class _Law(Protocol):
     def _sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
     def log_density(self, rows: NDArray[np.float64]) -> NDArray[np.float64]: ...
     def quantiles(self) -> NDArray[np.float64]: ...
-    def marginal(self, column: int) -> Any: ...
+    def marginal(self, column: int) -> _Marginal | None: ...
 
 
 class _Independent(_Law):
     """Independent marginals."""
 
-    def __init__(self, marginals: dict[str, Any]) -> None:
+    def __init__(self, marginals: dict[str, _Marginal]) -> None:
         for name, marginal in marginals.items():
             _check_marginal(name, marginal)
         self.marginals = list(marginals.values())
@@ -261,14 +281,16 @@ class _Independent(_Law):
     def quantiles(self) -> NDArray[np.float64]:
         return np.array([marginal.ppf(PriorSettings().levels) for marginal in self.marginals]).T
 
-    def marginal(self, column: int) -> Any:
+    def marginal(self, column: int) -> _Marginal:
         return self.marginals[column]
 
 
 class _Joint(_Law):
     """One joint distribution, cut to its support."""
 
-    def __init__(self, joint: Any, support: tuple[Any, Any] | None, names: Sequence[str] | None) -> None:
+    def __init__(
+        self, joint: _JointDensity, support: tuple[ArrayLike, ArrayLike] | None, names: Sequence[str] | None
+    ) -> None:
         if not (hasattr(joint, "rvs") and hasattr(joint, "logpdf")):
             raise ArgumentTypeError(
                 "distributions",
@@ -389,7 +411,7 @@ def _checked_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_marginal(name: str, marginal: Any) -> None:
+def _check_marginal(name: str, marginal: _Marginal) -> None:
     argument = f"distributions[{name!r}]"
     if hasattr(getattr(marginal, "dist", marginal), "_pmf"):
         raise ArgumentTypeError(
@@ -423,7 +445,7 @@ def _check_marginal(name: str, marginal: Any) -> None:
 # ---- files ---------------------------------------------------------------------------------------------------
 
 
-def _distribution(name: str, table: Any, path: Path) -> Any:
+def _distribution(name: str, table: object, path: Path) -> _Marginal:
     """Return the distribution in a table of a TOML file."""
     from scipy import stats
 

@@ -5,25 +5,23 @@ import copy
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_count, as_row, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.lfi.exceptions import FewValidWarning, PosteriorWarning, SimulationError, StoreWarning
+from decond.lfi.exceptions import FewValidWarning, PosteriorWarning, SimulationError, StoreMismatchError
 from decond.lfi.methods.method import Method, summarized_observation
 from decond.lfi.methods.simulating_method import SimulatingMethod, SimulatorCalls
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulation import SimulationOptions, SimulationStore, open_store, simulate_with, takes_batches
-from decond.lfi.simulation.worker import names_of
 from decond.lfi.simulations import Simulations
-from decond.messages import warn
 from decond.progress import progress_bar
 
 __all__ = ["METHODS", "check_budget", "check_on_few", "infer", "method_named", "round_sizes"]
@@ -67,8 +65,8 @@ def infer(
 
     The first round simulates at draws of the prior; each further round at draws of the posterior so far, widened,
     with a tenth from the prior. All simulations are kept, and no correction is needed; methods that need draws of the
-    prior (`needs_prior_draws`) have one round. With a `store` an interrupted run goes on where it stopped. A store
-    may serve several observations: round 0 is shared, and further rounds are run for each, with a warning.
+    prior (`needs_prior_draws`) have one round. With a `store` an interrupted run goes on where it stopped. Further
+    rounds belong to one observation: give each a store of its own, or ``rounds=1``.
 
     "mcmc", "smc", "gpsabc", "mdn" and "lfvi" (`runs_simulator`) spend a fifth of the budget on round 0 and then run
     the simulator themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an
@@ -138,8 +136,6 @@ def infer(
         if chosen.runs_simulator:
             sizes = [min(max(total // 5, few), total - 1)]
         check_on_few(chosen, simulator, prior, seen, sizes[0], seed, options)
-        if summarize is not None:
-            _check_raw_names(observed, prior, options.store)
         run = _Run(chosen, simulator, prior, seed, options)
         if isinstance(chosen, SimulatingMethod) and chosen.runs_simulator:
             return run.with_own_simulations(chosen, seen, sizes[0], total)
@@ -180,7 +176,9 @@ class _Run:
         """
         label, proposal = str(number), None
         if self.posterior is not None and self._sims is not None:
-            label = self._label(number, _observation_hash(observed, self._sims))
+            raw = self._options.summarize is not None
+            values = observed if raw else self._method.check_observation(seen, self._sims)
+            self._check_observation(label, np.asarray(values, dtype=np.float64))
             proposal = self._proposal(self.posterior, number, label, size)
         new = simulate_with(
             self._options, self._simulator, self._prior, size, seed=self._seed, proposal=proposal, round=label
@@ -210,18 +208,18 @@ class _Run:
             with contextlib.closing(calls) as method.calls:
                 return method.fit(sims, self._prior).posterior(seen)
 
-    def _label(self, number: int, mark: str) -> str:
-        """Return the label of a round: its number, and the observation if the store holds it for another one."""
+    def _check_observation(self, label: str, observed: NDArray[np.float64]) -> None:
+        """Raise if the store holds this round for another observation."""
+        mark = hashlib.sha256(observed.tobytes()).hexdigest()[:8]
         with open_store(self._store, self._prior) as file:
-            if file.observation_of(str(number), mark) == mark:
-                return str(number)
-            if number == 1:
-                message = (
-                    f"the further rounds in the store {file.path} were proposed for another observation. Round 0 is "
-                    f"shared; the others are run anew for this observation, and kept as round 1:{mark} and so on."
+            if file.observation_of(label, mark) != mark:
+                raise StoreMismatchError(
+                    f"round {label} in the store {file.path} was proposed for another observation. Use a new file "
+                    "for each observation, or rounds=1, which they may share.",
+                    argument="observed",
+                    path=file.path,
+                    round=label,
                 )
-                warn(StoreWarning(message, argument="observed", path=file.path))
-        return f"{number}:{mark}"
 
     def _proposal(self, posterior: Posterior, number: int, label: str, size: int) -> np.ndarray:
         """Return the parameters of a round: those that the store holds already, and new ones."""
@@ -377,37 +375,3 @@ def _as_seen(method: Method, observed: Observation, summarize: Callable[..., Arr
             "set as observed.",
         )
     return observed
-
-
-def _check_raw_names(
-    observed: Observation, prior: Prior, store: SimulationStore | str | os.PathLike[str] | None
-) -> None:
-    """Raise if a raw observation has names, and the simulator returns others or has them in another order."""
-    names = names_of(observed)
-    if names is None:
-        return
-    with open_store(store, prior) as file:
-        known = file.raw_names(len(names))
-    if known is not None and list(names) != known:
-        raise ArgumentError(
-            "observed",
-            f"observed has raw data {', '.join(names)} where the simulator returns {', '.join(known)}, and summarize "
-            "gets values without names. Give them in that order.",
-        )
-
-
-def _observation_hash(observed: Observation, sims: Simulations) -> str:
-    """Return a short text that tells one observation from another, in whatever order it names its values."""
-    names = value_names(observed)
-    values = list(observed.values()) if isinstance(observed, Mapping) else observed
-    same = names and sims.summary_names and sorted(names) == sorted(sims.summary_names)
-    if same and np.asarray(observed).shape[:-1] in (
-        (),
-        (1,),
-    ):  # a raw data set of several rows may have these names too
-        values = sims.observed_row(observed)
-    try:
-        content = np.asarray(values, dtype=np.float64).tobytes()
-    except (TypeError, ValueError):  # raw data sets may be ragged
-        content = repr(observed).encode()
-    return hashlib.sha256(content).hexdigest()[:8]

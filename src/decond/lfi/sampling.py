@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from decond.errors import ArgumentError
 
-__all__ = ["TemperedCloud", "TemperingSettings", "temper"]
+__all__ = ["TemperedCloud", "TemperingSettings", "effective_sample_size", "resampled_rows", "temper"]
 
 LogDensity = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """A function of rows (n, d) that returns (n,) log densities; minus infinity where there is no mass."""
@@ -175,7 +175,7 @@ def _next_step(log_likelihood: NDArray[np.float64], longest: float, kept: float)
     wanted = kept * min(len(log_likelihood), max(1, np.isfinite(log_likelihood).sum()))
 
     def keeps(step: float) -> bool:
-        return _effective(step * log_likelihood) >= wanted
+        return effective_sample_size(_relative(step * log_likelihood)) >= wanted
 
     if keeps(longest):
         return longest
@@ -194,16 +194,44 @@ def _halved(holds: Callable[[float], bool], low: float, high: float, n: int = 50
     return low
 
 
-def _effective(log_weights: NDArray[np.float64]) -> float:
+def effective_sample_size(weights: NDArray[np.float64]) -> float:
+    """Return how many equal weights would be worth as much as these: (Σ|w|)² / Σw², 0 if all are zero.
+
+    >>> effective_sample_size(np.array([1.0, 1.0, 0.0]))
+    2.0
+    """
+    size = float(np.abs(weights).max(initial=0.0))
+    if size == 0.0 or not np.isfinite(size):
+        return 0.0
+    scaled = np.abs(weights) / size
+    return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+
+def resampled_rows(weights: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return row numbers in random order, each as often as its weight says up to one (systematic resampling).
+
+    Parameters
+    ----------
+    weights : ndarray of shape (m,)
+        Weights that are not negative.
+    n : int
+        How many.
+    rng : numpy.random.Generator
+        The source of all randomness.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+    """
+    cumulative = np.cumsum(weights)
+    positions = (np.arange(n) + rng.random()) / n * cumulative[-1]
+    return rng.permutation(np.minimum(np.searchsorted(cumulative, positions), len(weights) - 1))
+
+
+def _relative(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights, the largest of which is one."""
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)  # 0 · (−∞) at a step of zero
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
-
-
-def _systematic(log_weights: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return `n` row numbers in proportion to the weights, with the least randomness (systematic resampling)."""
-    weights = np.exp(log_weights - logsumexp(log_weights))
-    edges = np.cumsum(weights)
-    return np.searchsorted(edges, (np.arange(n) + rng.random()) / n * edges[-1]).clip(max=len(weights) - 1)
+    return np.exp(log_weights - log_weights.max())
 
 
 @dataclass
@@ -236,7 +264,7 @@ class _Mover:
 
     def _resample(self, log_weights: NDArray[np.float64], n: int) -> None:
         """Replace the particles by `n` of them, drawn in proportion to the weights, in random order."""
-        rows = self.rng.permutation(_systematic(log_weights, n, self.rng))
+        rows = resampled_rows(_relative(log_weights), n, self.rng)
         self.points, self.prior, self.likelihood = self.points[rows], self.prior[rows], self.likelihood[rows]
 
     def _move(self, power: float, moves: float) -> float:

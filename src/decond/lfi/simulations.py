@@ -1,15 +1,14 @@
 """Simulations: parameters, what came out, and which of them failed."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_row, as_rows, check_same_length, frozen, value_names
 from decond.errors import ArgumentError
-from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +108,7 @@ class Simulations:
         names = self.names if self.named else None
         return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, names, self.summary_names)
 
-    def observed_row(self, observed: Any) -> np.ndarray:
+    def observed_row(self, observed: ArrayLike | Mapping[str, float]) -> np.ndarray:
         """Return an observation as a row (1, s), its values in the order of x where both have names.
 
         >>> sims = Simulations([[1.0]], [[0.5, 2.0]], summary_names=["mean", "sd"])
@@ -191,17 +190,6 @@ class Simulations:
         """Show the counts."""
         shape = f"{self.theta.shape[1]} parameters, {self.x.shape[1]} summaries"
         return f"Simulations({len(self)} attempts, {self.n_failed} failed; {shape})"
-
-    def _repr_html_(self) -> str:
-        """Show the range of every column and why simulations failed, for notebooks."""
-        columns = [*zip(self.names, self.theta.T, strict=True)]
-        columns += [(f"x{j + 1}", column[self.valid]) for j, column in enumerate(self.x.T)]
-        shown = 12  # columns that fit on a screen
-        rows = [[name, *np.quantile(values, [0.0, 0.5, 1.0])] for name, values in columns[:shown] if len(values)]
-        more = [f"and {len(columns) - shown} more columns"] if len(columns) > shown else []
-        why = [f"{count} failed: {reason}" for reason, count in self.failures.items()]
-        words = f"{len(self)} attempts, {self.n_failed} failed"
-        return card("Simulations", words, table(["", "least", "median", "largest"], rows), sentences(more + why))
 
     def _reasons(self, reasons: Sequence[str] | None, finite: np.ndarray) -> np.ndarray:
         given = np.array([""] * len(self.theta) if reasons is None else list(reasons), dtype=object)

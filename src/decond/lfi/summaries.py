@@ -3,10 +3,11 @@
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decond.conditional import KernelFits
 
-__all__ = ["LearnedSummary", "Standardizer"]
+__all__ = ["LearnedSummary", "Standardizer", "pulled_in"]
 
 
 class Standardizer:
@@ -57,6 +58,22 @@ class LearnedSummary:
         return self._fit.predict(self._tamed(x))
 
     def _tamed(self, x: np.ndarray) -> np.ndarray:
-        size = np.abs(x)
-        far = self.widest * (1.0 + np.log(np.maximum(size, self.widest) / self.widest))
-        return np.where(size > self.widest, np.sign(x) * far, x)
+        return pulled_in(x, self.widest)
+
+
+def pulled_in(z: NDArray[np.float64], widest: float) -> NDArray[np.float64]:
+    """Return standardized values, those beyond ±`widest` pulled in by a logarithm: one wild simulation bends nothing.
+
+    Parameters
+    ----------
+    z : ndarray
+        Standardized values.
+    widest : float
+        The largest size that is left as it is.
+
+    Returns
+    -------
+    ndarray
+    """
+    far = widest * (1.0 + np.log(np.maximum(np.abs(z), widest) / widest))
+    return np.where(np.abs(z) > widest, np.sign(z) * far, z)

@@ -2,11 +2,11 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -14,9 +14,13 @@ import numpy as np
 from decond import lfi
 from decond.paper.figure5_methods import Entry, bars, curves
 from decond.paper.published import PrintedTable, published_values, readings, save_numbers
-from decond.plotting.display import COLORS, plot_line, title_panel
+from decond.plotting.display import COLORS, grid_of, plot_line, title_panel
 from decond.problems import SimulatorProblem, exponential_gamma, lotka_volterra
 from decond.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["RATES", "DensityRun", "Figure5Settings", "IntervalRun", "run", "tables", "write"]
 
@@ -303,7 +307,7 @@ def _score_bars(algorithm: str, found: list[IntervalRun], truth: np.ndarray) -> 
     }
 
 
-def _mean(values: Any) -> float:
+def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
@@ -360,94 +364,47 @@ def _bar_cells(answer: dict[str, Any], seeds: int) -> dict[str, str]:
 # ---- the picture ---------------------------------------------------------------------------------------------
 
 
+def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rate: float) -> "Figure":
+    """Return the figure: densities of the rate on the left, intervals of log θ₁ on the right, a line a seed."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(17.0, 8.5), layout="constrained")
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1.0, 1.2), wspace=0.03)
+    left, right = halves
+    algorithms = list(dict.fromkeys(entry.algorithm for entry in settings.curves))
+    panels = dict(zip(algorithms, grid_of(left, len(algorithms), 3, sharex=True, sharey=True), strict=True))
+    for entry in settings.curves:
+        for curve in runs.curves[entry.label]:
+            style: Any = {"label": entry.form, "linewidth": 0.8, "color": _color_of(entry.form)}
+            plot_line(panels[entry.algorithm], RATES, curve.density, "model", **style)
+    for algorithm, ax in panels.items():
+        plot_line(ax, RATES, truth, "truth", "true posterior", "--", linewidth=1.2)
+        ax.set(xlim=(RATES[0], RATES[-1]), ylim=(0.0, 1.8 * truth.max()))  # spikes would flatten all others
+        title_panel(ax, algorithm)
+        _add_legend(ax)
+    left.suptitle("exponential–gamma: density of the rate θ", fontsize=11)
+    entries = [entry for entry in settings.bars if entry.label in runs.bars]
+    ax = right.subplots()
+    for at, entry in enumerate(entries):
+        known = [published_values("right", entry.algorithm, end) for end in ("low", "high")]
+        if entry.form == "as published" and all(known):
+            plot_line(ax, known, [at, at], "data", "in the paper", linewidth=12.0, alpha=0.4, solid_capstyle="butt")
+        for offset, one in zip(np.linspace(-0.3, 0.3, len(settings.seeds)), runs.bars[entry.label], strict=True):
+            style = {"label": entry.form, "linewidth": 2.0, "color": _color_of(entry.form)}
+            plot_line(ax, one.interval[:, 0], np.full(2, at + offset), "model", **style)
+    ax.axvline(true_log_rate, color=COLORS["truth"], ls="--", lw=1.2, label="true value")
+    ax.set_yticks(range(len(entries)), [f"{entry.algorithm}\n{entry.form}" for entry in entries], fontsize=8)
+    ax.set(ylim=(len(entries) - 0.4, -0.6), xlabel="log θ₁")  # the first on top
+    ax.set_title("Lotka–Volterra: 95 % intervals of log θ₁", fontsize=11)
+    _add_legend(ax)
+    return figure
+
+
 def _color_of(form: str) -> str:
     return COLORS[{"as published": "cascade", "as improved": "model", "ours": "density"}[form]]
 
 
-def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rate: float) -> Any:
-    """Return the figure: densities of the rate on the left, intervals of log θ₁ on the right."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(17.0, 8.5), layout="constrained")
-    parts: Any = figure.subfigures(1, 2, width_ratios=(1.0, 1.2), wspace=0.03)
-    left, right = parts
-    _draw_densities(left, settings.curves, runs.curves, truth)
-    entries = [entry for entry in settings.bars if entry.label in runs.bars]
-    _draw_intervals(right.subplots(), entries, runs.bars, true_log_rate)
-    return figure
-
-
-def _draw_densities(
-    part: Any, entries: Sequence[Entry], found: dict[str, list[DensityRun]], truth: np.ndarray
-) -> None:
-    algorithms = list(dict.fromkeys(entry.algorithm for entry in entries))
-    rows = -(-(len(algorithms) + 1) // 3)  # one place is left for the legend
-    panels = part.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).ravel()
-    handles: dict[str, Any] = {}
-    for ax, algorithm in zip(panels, algorithms, strict=False):
-        words = []
-        for entry in entries:
-            if entry.algorithm != algorithm:
-                continue
-            first, *others = found[entry.label]
-            for one in others:
-                ax.plot(RATES, one.density, color=_color_of(entry.form), linewidth=0.5, alpha=0.5)
-            handles[entry.form] = plot_line(
-                ax, RATES, first.density, "model", entry.form, color=_color_of(entry.form)
-            )
-            words.append(f"{entry.form} {_mean(one.total_variation(truth) for one in found[entry.label]):.2f}")
-        handles["true posterior"] = plot_line(ax, RATES, truth, "truth", "true posterior", "--", linewidth=1.2)
-        title_panel(ax, algorithm)
-        words += [f"in the paper {value:.2f}" for value in published_values("left", algorithm, "total_variation")]
-        style: Any = {"ha": "right", "va": "top", "fontsize": 8, "color": "#555555", "transform": ax.transAxes}
-        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-        ax.text(0.97, 0.95, "\n".join(words), bbox=box, zorder=5, **style)
-    panels[0].set(xlim=(RATES[0], RATES[-1]), ylim=(0.0, 1.8 * truth.max()))  # spikes would flatten all others
-    for ax in panels[max(0, len(algorithms) - 3) : len(algorithms)]:  # the lowest of each column
-        ax.tick_params(labelbottom=True)
-    for ax in panels[len(algorithms) :]:
-        ax.set_axis_off()
-    legend: Any = {"frameon": False, "fontsize": 9, "loc": "center", "title_fontsize": 8}
-    title = "thick: first seed, thin: others"
-    panels[len(algorithms)].legend(handles.values(), handles.keys(), title=title, **legend)
-    part.suptitle("exponential–gamma: density of the rate, and total variation to the truth", fontsize=11)
-    part.supxlabel("rate θ", fontsize=10)
-
-
-def _draw_intervals(ax: Any, entries: list[Entry], found: dict[str, list[IntervalRun]], true_log_rate: float) -> None:
-    """Draw thin bars upon the published ones; those that miss the true value are hatched."""
-    from matplotlib.patches import Patch
-
-    misses: Any = {"facecolor": "white", "hatch": "//////"}
-    highest = -2.0  # the prior goes on to 2
-    for at, entry in enumerate(entries):
-        color = _color_of(entry.form)
-        known = [published_values("right", entry.algorithm, end) for end in ("low", "high")]
-        if entry.form == "as published" and all(known):
-            (low,), (high,) = known
-            ax.barh(at, high - low, left=low, height=0.86, color="#D0D0D0")
-        intervals = np.array([one.interval[:, 0] for one in found[entry.label]])
-        for offset, (low, high) in zip(_centered(len(intervals)), intervals, strict=True):
-            style = {"color": color} if low <= true_log_rate <= high else misses
-            ax.barh(at + offset, max(high - low, 0.012), left=low, height=0.1, edgecolor=color, **style)
-            if high > highest:
-                ax.plot(highest - 0.04, at + offset, ">", ms=5, mfc="white", mec=COLORS["truth"])
-    true_line = ax.axvline(true_log_rate, color=COLORS["truth"], ls="--", lw=1.2)
-    names = [
-        f"{entry.algorithm}\n{entry.form}, {_mean(one.n_simulations for one in found[entry.label]):,.0f} simulations"
-        for entry in entries
-    ]
-    ax.set_yticks(range(len(names)), names, fontsize=8)
-    ax.set(xlim=(-5.1, highest), ylim=(len(names) - 0.4, -0.6), xlabel="log θ₁")  # the first on top
-    handles: dict[str, Any] = {"true value": true_line, "in the paper": Patch(color="#D0D0D0")}
-    handles |= {form: Patch(color=_color_of(form)) for form in dict.fromkeys(entry.form for entry in entries)}
-    handles["misses the true value"] = Patch(edgecolor=COLORS["truth"], **misses)
-    above: Any = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": 4, "frameon": False, "fontsize": 9}
-    ax.legend(handles.values(), handles.keys(), **above)
-    title = "Lotka–Volterra: 95 % intervals of log θ₁, one thin bar a seed (arrows: beyond the axis)"
-    ax.set_title(title, fontsize=11, pad=42)
-
-
-def _centered(count: int) -> np.ndarray:
-    """Return where thin bars lie about the middle of their row."""
-    return 0.15 * (np.arange(count) - 0.5 * (count - 1))
+def _add_legend(ax: "Axes") -> None:
+    handles, labels = ax.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    ax.legend(once.values(), once.keys(), frameon=False, fontsize=8, loc="upper right")

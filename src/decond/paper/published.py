@@ -9,11 +9,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from decond.plotting.display import save_figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-__all__ = ["PrintedTable", "Reading", "Row", "compare", "published_values", "readings", "write_comparison"]
+__all__ = [
+    "PrintedTable",
+    "Reading",
+    "Row",
+    "answer_tables",
+    "compare",
+    "published_values",
+    "readings",
+    "write_comparison",
+]
 
 
 class Reading(NamedTuple):
@@ -201,7 +211,18 @@ def tabulated(rows: list[Row]) -> PrintedTable:
     return PrintedTable("", headings, [line[: len(headings)] for line in cells])
 
 
-def save_numbers(folder: Path, name: str, figure: Any, numbers: Mapping[str, Any]) -> list[Path]:
+def answer_tables(numbers: Mapping[str, Any]) -> list[PrintedTable]:
+    """Return a table with all numbers of the answers of a figure, a row an answer."""
+    answers = numbers["answers"]
+    keys = [key for key in next(iter(answers.values())) if any(isinstance(a[key], float) for a in answers.values())]
+    rows = [
+        [name, *("–" if answer[key] is None else f"{answer[key]:.4g}" for key in keys)]
+        for name, answer in answers.items()
+    ]
+    return [PrintedTable(numbers["figure"], ["answer", *(key.replace("_", " ") for key in keys)], rows)]
+
+
+def save_numbers(folder: Path, name: str, figure: "Figure", numbers: Mapping[str, Any]) -> list[Path]:
     """Write a figure as PNG and its numbers as JSON.
 
     Parameters
@@ -217,7 +238,9 @@ def save_numbers(folder: Path, name: str, figure: Any, numbers: Mapping[str, Any
     list of Path
         The two files.
     """
-    picture, data = save_figure(figure, folder / f"{name}.png"), folder / f"{name}.json"
+    picture, data = folder / f"{name}.png", folder / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=120)
     data.write_text(json.dumps(numbers, indent=2) + "\n")
     return [picture, data]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from decond.errors import ArgumentError
-from decond.plotting.display import COLORS, Display, make_figure, set_few_ticks, title_panel, verbatim
+from decond.plotting.display import COLORS, Display, grid_of, make_figure, set_few_ticks, title_panel, verbatim
 from decond.plotting.pair_plot import PairsDisplay
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class DiagnosisDisplay(Display):
     >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
     >>> simulated = np.linspace(0.0, 1.0, 100)[:, None]
     >>> check = observation_among(Simulations(simulated, simulated), np.array([[0.5]]))
-    >>> page = DiagnosisDisplay(Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)).plot()
+    >>> page = DiagnosisDisplay(Report(posterior, None, None, check, from_posterior=True)).plot()
     >>> page.ranks_ is None, len(page.predictive_.axes_)
     (True, 1)
     """
@@ -272,10 +272,10 @@ class DiagnosisDisplay(Display):
             self.coverage_ = report.calibration.coverage.plot(curve)
             curve.set_title("coverage", fontsize=11, loc="left")
             _head(middle, "ranks of true parameters, relative to uniform")
-            self.ranks_ = report.calibration.plot(_grid(middle, d, 5))
+            self.ranks_ = report.calibration.plot(grid_of(middle, d, 5))
         kind = "predicted by the posterior" if report.from_posterior else "simulations given (no simulator was given)"
         _head(bottom, f"summaries: {kind}, and the observation")
-        self.predictive_ = report.predictive.plot(_grid(bottom, summaries, 6))
+        self.predictive_ = report.predictive.plot(grid_of(bottom, summaries, 6))
         self.axes_ = np.array(self.figure_.axes, dtype=object)
         self.ax_ = self.axes_[0]
         return self
@@ -283,15 +283,6 @@ class DiagnosisDisplay(Display):
 
 def _head(figure: "SubFigure", words: str) -> None:
     figure.suptitle(words, fontsize=11, x=0.02, ha="left")
-
-
-def _grid(figure: "SubFigure", count: int, across: int) -> NDArray[np.object_]:
-    """Return panels in rows of at most `across`."""
-    across = min(across, count)
-    axes = figure.subplots(-(-count // across), across, squeeze=False).ravel()
-    for ax in axes[count:]:
-        ax.set_axis_off()
-    return axes[:count]
 
 
 def _write(ax: "Axes", title: str, sentences: Sequence[str], width: int = 60, most: int = 24) -> None:

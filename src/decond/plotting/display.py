@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from decond.errors import ArgumentError
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
     AxesLike = Axes | Sequence[Axes] | np.ndarray | None
 
-__all__ = ["COLORS", "Display", "new_figure", "plot_band", "plot_line", "plot_points", "save_figure"]
+__all__ = ["COLORS", "Display", "new_figure", "plot_band", "plot_line", "plot_points"]
 
 COLORS = {
     "truth": "#000000",
@@ -91,7 +91,9 @@ class Display:
         ...     FunctionDisplay.from_predictions([0, 1], [2, 3]).save(f"{folder}/line.svg").stat().st_size > 0
         True
         """
-        target = save_figure(self.figure_, path, dpi)
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.figure_.savefig(target, dpi=dpi)
         if self._made_figure and "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close(self.figure_)
         return target
@@ -141,44 +143,6 @@ class Display:
         self.axes_, self.ax_, self.figure_ = axes[:count], axes[0], axes[0].figure
 
 
-def save_figure(figure: "Figure", path: str | Path, dpi: float = 120.0) -> Path:
-    """Write a figure to a file, by whose ending the format goes; a PNG says that decond wrote it.
-
-    Parameters
-    ----------
-    figure : matplotlib figure
-    path : str or Path
-        The file; its folder is made.
-    dpi : float
-        Resolution of a PNG.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"Software": "decond"} if target.suffix.lower() == ".png" else None
-    figure.savefig(target, dpi=dpi, metadata=metadata)
-    return target
-
-
-def is_drawn_here(path: Path) -> bool:
-    """Tell whether a file is a PNG that decond wrote.
-
-    >>> import tempfile
-    >>> from decond.plotting import FunctionDisplay
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     is_drawn_here(FunctionDisplay.from_predictions([0, 1], [2, 3]).save(f"{folder}/line.png"))
-    True
-    """
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return b"Software\0decond" in file.read(500)
-
-
 def new_figure(count: int, size: tuple[float, float]) -> "tuple[Figure, list[Axes]]":
     """Return a figure that pyplot does not know, with this many panels, at most four beside each other.
 
@@ -203,12 +167,32 @@ def new_figure(count: int, size: tuple[float, float]) -> "tuple[Figure, list[Axe
     """
     from matplotlib.figure import Figure
 
-    across = min(4, count)
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(-(-count // across), across, squeeze=False).ravel()
-    for ax in grid[count:]:
+    return figure, list(grid_of(figure, count, 4))
+
+
+def grid_of(figure: "Figure | SubFigure", count: int, across: int, **options: Any) -> NDArray[np.object_]:
+    """Return axes for panels in rows of at most `across`; the places that are left stay blank.
+
+    Parameters
+    ----------
+    figure : matplotlib figure or subfigure
+    count : int
+        Number of panels.
+    across : int
+        Panels beside each other.
+    **options
+        Those of `subplots`.
+
+    Returns
+    -------
+    ndarray of axes of shape (count,)
+    """
+    across = min(across, count)
+    axes = figure.subplots(-(-count // across), across, squeeze=False, **options).ravel()
+    for ax in axes[count:]:
         ax.set_axis_off()
-    return figure, list(grid[:count])
+    return axes[:count]
 
 
 def make_figure(size: tuple[float, float]) -> "Figure":

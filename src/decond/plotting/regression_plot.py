@@ -13,6 +13,7 @@ from decond.plotting.display import COLORS, Display, plot_line, plot_points, ver
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
     from decond.plotting.display import AxesLike
 
@@ -91,7 +92,7 @@ class FunctionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "BaseEstimator",
         x: ArrayLike,
         z: ArrayLike | None = None,
         *,
@@ -294,7 +295,9 @@ def rows_along(frame: "pd.DataFrame", name: Hashable, n_points: int) -> "pd.Data
     return pd.DataFrame({**others, name: np.linspace(low - margin, high + margin, n_points)})
 
 
-def mean_and_std(estimator: Any, rows: ArrayLike, target: int | None = None) -> tuple[Floats, Floats | None]:
+def mean_and_std(
+    estimator: "BaseEstimator", rows: ArrayLike, target: int | None = None
+) -> tuple[Floats, Floats | None]:
     """Return what an estimator predicts of one target column, and its standard deviation if it has one.
 
     Parameters
@@ -316,7 +319,7 @@ def mean_and_std(estimator: Any, rows: ArrayLike, target: int | None = None) -> 
     return _column(mean, target), _column(std, target)
 
 
-def _as_frame(estimator: Any, x: ArrayLike) -> "tuple[pd.DataFrame, bool]":
+def _as_frame(estimator: "BaseEstimator", x: ArrayLike) -> "tuple[pd.DataFrame, bool]":
     """Return x as a frame, and whether the estimator is to be asked with one."""
     import pandas as pd
 
@@ -399,7 +402,9 @@ class ResidualsDisplay(Display):
         return float(np.mean(np.abs(self.residuals) <= norm.ppf(0.975)))
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: "AxesLike" = None, color: str = COLORS["model"]) -> Self:
+    def from_estimator(
+        cls, estimator: "BaseEstimator", *, ax: "AxesLike" = None, color: str = COLORS["model"]
+    ) -> Self:
         """Draw each target of a fitted estimator against its prediction from the others (leave-one-out).
 
         Estimators that keep sums instead of rows cannot leave one out; score those on other rows.

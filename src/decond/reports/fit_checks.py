@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
+from decond.estimators.posterior_regressor import FitCheck
+from decond.gp import FitResult
 from decond.notebook import number
 from decond.plotting.regression_plot import mean_and_std
 from decond.reports.fitted_data import FittedData
@@ -50,7 +52,7 @@ class Edge:
     sentence: str
 
 
-def check_fit(estimator: Any, data: FittedData, settings: FitCheckSettings | None = None) -> list[Check]:
+def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSettings | None = None) -> list[Check]:
     """Return what can be checked of a fitted estimator without further data; the other setting is fitted for it.
 
     Parameters
@@ -78,7 +80,7 @@ def check_fit(estimator: Any, data: FittedData, settings: FitCheckSettings | Non
     return [check for check in found if check is not None]
 
 
-def _own_check(estimator: Any) -> Any:
+def _own_check(estimator: BaseEstimator) -> FitCheck | str | None:
     """Return what an estimator says of itself, or a sentence why it cannot; None if it has no check."""
     try:
         return estimator.check() if hasattr(estimator, "check") else None
@@ -86,7 +88,9 @@ def _own_check(estimator: Any) -> Any:
         return str(error)
 
 
-def _check_resolution(estimator: Any, data: FittedData, own: Any, settings: FitCheckSettings) -> Check | None:
+def _check_resolution(
+    estimator: BaseEstimator, data: FittedData, own: FitCheck | str | None, settings: FitCheckSettings
+) -> Check | None:
     if data.kind not in ("groups", "pairs") or not hasattr(estimator, "resolution"):
         return None
     what = "group" if data.kind == "groups" else "value of the mediator"
@@ -121,7 +125,7 @@ def _check_resolution(estimator: Any, data: FittedData, own: Any, settings: FitC
     return replace(check, state=State.GOOD, finding=finding, sentence=said)
 
 
-def _check_facts(own: Any, data: FittedData) -> Check | None:
+def _check_facts(own: FitCheck | str | None, data: FittedData) -> Check | None:
     """Compare the fit with one of the other setting, and look at the residuals of the targets."""
     check = Check("facts", State.OPEN, "", "", question="Do the targets look as you said?")
     if own is None or isinstance(own, str):
@@ -143,11 +147,11 @@ def _check_facts(own: Any, data: FittedData) -> Check | None:
     return replace(check, state=State.GOOD, sentence=said)
 
 
-def _is_plain(estimator: Any) -> bool:
+def _is_plain(estimator: BaseEstimator) -> bool:
     return getattr(estimator, "uncertainty", None) == "plain"
 
 
-def _check_error_bars(estimator: Any, data: FittedData, settings: FitCheckSettings) -> Check:
+def _check_error_bars(estimator: BaseEstimator, data: FittedData, settings: FitCheckSettings) -> Check:
     """Compare each target with its prediction: from the others, or else from all rows, its own among them."""
     if hasattr(estimator, "leave_one_out"):
         count = len(estimator.average_.z)
@@ -229,7 +233,7 @@ def judge_errors(errors: NDArray[np.float64], unit: str, settings: FitCheckSetti
     return replace(check, state=state, finding=finding, sentence=said, numbers=numbers)
 
 
-def _check_bounds(result: Any, targets: NDArray[np.float64], settings: FitCheckSettings) -> Check | None:
+def _check_bounds(result: FitResult | None, targets: NDArray[np.float64], settings: FitCheckSettings) -> Check | None:
     if result is None or result.status == "sampled":  # draws stay inside their ranges
         return None
     found = edges(result, targets, settings)
@@ -241,7 +245,7 @@ def _check_bounds(result: Any, targets: NDArray[np.float64], settings: FitCheckS
     return Check("bounds", state, finding, said or "Every learned number lies inside its range.", question=question)
 
 
-def edges(result: Any, targets: ArrayLike, settings: FitCheckSettings | None = None) -> list[Edge]:
+def edges(result: FitResult, targets: ArrayLike, settings: FitCheckSettings | None = None) -> list[Edge]:
     """Return the learned numbers that are on the edge of their range, one for each name.
 
     Parameters
@@ -271,7 +275,7 @@ def edges(result: Any, targets: ArrayLike, settings: FitCheckSettings | None = N
     return list(found.values())
 
 
-def _all_edges(result: Any, deviation: float, small: float) -> Iterator[Edge]:
+def _all_edges(result: FitResult, deviation: float, small: float) -> Iterator[Edge]:
     for listed in result.on_bounds:
         path = listed.partition(" ")[0]
         name = path.rpartition(".")[2].partition("[")[0].replace("_", " ")
@@ -286,7 +290,7 @@ def _all_edges(result: Any, deviation: float, small: float) -> Iterator[Edge]:
         yield Edge(name, bool(noise <= small * deviation), f"the learned {name} {said}")
 
 
-def _check_search(result: Any) -> Check:
+def _check_search(result: FitResult | None) -> Check:
     question = "Did learning finish?"
     if result is None:
         return Check("search", State.GOOD, "", "Nothing was learned: all numbers were given.", question=question)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from decond.errors import ArgumentError
 from decond.estimators import CascadeGP, DualEmbedding, EcologicalGP, ImputeGP
@@ -16,7 +17,7 @@ from decond.plotting import COLORS
 from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.reports.fit_checks import check_fit
 from decond.reports.fitted_data import FittedData, fitted_data, numeric_columns
-from decond.reports.hyperparameters import Hyperparameter, Names, candidate_weights, hyperparameters, sampled_values
+from decond.reports.hyperparameters import candidate_weights, hyperparameters
 from decond.reports.report_page import Report, rendered
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class FitChartSettings:
 
 
 def fit_report(
-    estimator: Any,
+    estimator: BaseEstimator,
     data: Mapping[str, Any],
     *,
     target: str | None = None,
@@ -119,7 +120,7 @@ def fit_report(
         columns=list(seen.columns()),
         groups=seen.groups(),
         facts=seen.facts,
-        learned=_learned(estimator, seen, units),
+        learned=hyperparameters(estimator, seen, units),
         evidence=_evidence(estimator),
         candidates=candidate_weights(estimator),
         warnings=list(dict.fromkeys(warnings)),
@@ -137,18 +138,7 @@ def _hidden_columns(seen: FittedData, drawn: int) -> list[str]:
     return [hidden] if count > drawn else []
 
 
-def _learned(estimator: Any, seen: FittedData, units: Mapping[str, str]) -> list[Hyperparameter]:
-    """Return the learned numbers with a sentence each."""
-    result = getattr(estimator, "fit_result_", None)
-    if result is None:
-        return []
-    ranges = {name: float(np.ptp(seen.x[name].to_numpy(dtype=np.float64))) for name in numeric_columns(seen.x)}
-    mediators = [] if seen.mediator is None else list(seen.mediator.columns)
-    names = Names(list(seen.x.columns), mediators, seen.target, ranges, units)
-    return hyperparameters(result, names, sampled_values(estimator))
-
-
-def _evidence(estimator: Any) -> dict[str, str] | None:
+def _evidence(estimator: BaseEstimator) -> dict[str, str] | None:
     """Return how well the model explains the targets: the log evidence, or another score where it is intractable."""
     result: Any = getattr(estimator, "fit_result_", None)
     if getattr(result, "status", None) == "sampled":
@@ -175,7 +165,7 @@ def _values(chart: Series, step: int) -> list[dict[str, str]]:
 
 
 def _charts(
-    estimator: Any,
+    estimator: BaseEstimator,
     seen: FittedData,
     baselines: Mapping[str, Any],
     lines: Mapping[str, tuple[ArrayLike, ArrayLike]],
@@ -202,13 +192,13 @@ def _titled(name: str, units: Mapping[str, str]) -> str:
 
 
 def _curves(
-    estimator: Any, x: "pd.DataFrame", name: str, baselines: Mapping[str, Any], settings: FitChartSettings
+    estimator: BaseEstimator, x: "pd.DataFrame", name: str, baselines: Mapping[str, Any], settings: FitChartSettings
 ) -> Iterator[Series]:
     """Yield the learned function with its band along a column, and those of the baselines."""
     grid = rows_along(x, name, settings.points)
     at = grid[name].to_numpy()
 
-    def predicted(model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    def predicted(model: BaseEstimator) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         return mean_and_std(model, grid if hasattr(model, "feature_names_in_") else grid.to_numpy())
 
     mean, std = predicted(estimator)
@@ -235,7 +225,7 @@ def _line(j: int, label: str, x: ArrayLike, z: ArrayLike) -> Series:
     return {"key": f"line{j}", "label": label, "kind": "line", "color": color, "x": at[order], "y": values[order]}
 
 
-def _dots(estimator: Any, data: FittedData, name: str, settings: FitChartSettings) -> Iterator[Series]:
+def _dots(estimator: BaseEstimator, data: FittedData, name: str, settings: FitChartSettings) -> Iterator[Series]:
     """Yield where rows lie, as ticks, and, if x has one column, the targets as dots."""
     rows = data.x[name].to_numpy(dtype=np.float64)
     style = {"color": COLORS["data"]}
@@ -256,7 +246,7 @@ def _dots(estimator: Any, data: FittedData, name: str, settings: FitChartSetting
     yield {"key": "data", "kind": "dots", **style, "x": x, "y": z}
 
 
-def _mean_inputs(estimator: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _mean_inputs(estimator: BaseEstimator) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return Mᵀx beside the targets, if targets are averages over the rows of x: columns of M sum to about one."""
     average = getattr(estimator, "average_", None)
     observation = getattr(getattr(getattr(estimator, "fit_result_", None), "model", None), "observation", None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from decond.errors import ArgumentError
 from decond.notebook import number
@@ -73,7 +74,7 @@ class FittedData:
         )
 
 
-def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = None) -> FittedData:
+def fitted_data(estimator: BaseEstimator, data: Mapping[str, Any], target: str | None = None) -> FittedData:
     """Return the data of a fit from the arguments of `fit` by name.
 
     Parameters
@@ -129,7 +130,7 @@ def fitted_data(estimator: Any, data: Mapping[str, Any], target: str | None = No
     return FittedData(kind, x, z, target or called or "z", mediator, mediator_task, n_rows, facts)
 
 
-def facts_in_words(estimator: Any, data: Mapping[str, Any]) -> list[str]:
+def facts_in_words(estimator: BaseEstimator, data: Mapping[str, Any]) -> list[str]:
     """Return what a fit took the targets for, in sentences: what the user said, or the default.
 
     Parameters
@@ -175,7 +176,7 @@ def numeric_columns(frame: "pd.DataFrame") -> list[str]:
     return [str(name) for name, column in frame.items() if column.dtype.kind in "biuf"]
 
 
-def _range(values: Any) -> str:
+def _range(values: ArrayLike | Mapping[Any, float]) -> str:
     """Return the range of numbers, given as one, as an array or by label, in words."""
     found = np.asarray(list(values.values()) if isinstance(values, Mapping) else values, dtype=np.float64)
     low, high = float(np.min(found)), float(np.max(found))
@@ -201,7 +202,7 @@ def _mediators(data: Mapping[str, Any]) -> "tuple[pd.DataFrame | None, pd.DataFr
     return _frame(first, name), _frame(first if second is None else second, name)
 
 
-def _targets(z: Any, name: str) -> tuple[NDArray[np.float64], str | None]:
+def _targets(z: ArrayLike | Mapping[Any, float], name: str) -> tuple[NDArray[np.float64], str | None]:
     """Return targets as one column, and their name where they have one."""
     values = np.asarray(list(z.values()) if isinstance(z, Mapping) else z, dtype=np.float64)
     if values.ndim == 2 and values.shape[1] == 1:

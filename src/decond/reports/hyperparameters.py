@@ -1,64 +1,35 @@
-"""Learned hyperparameters in words and in the user's units."""
+"""Learned hyperparameters by names that users know, and in their units."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from decond.kernels import Categorical, Columns, Linear, Polynomial, White
-from decond.notebook import number
+from decond.reports.fitted_data import FittedData
 
-__all__ = ["Hyperparameter", "Names", "candidate_weights", "hyperparameters", "sampled_values"]
+if TYPE_CHECKING:
+    from decond.gp import Model
+    from decond.parameters import Parametrized
 
-
-@dataclass(frozen=True)
-class Names:
-    """What columns are called; their ranges and units make sentences plainer where they are known."""
-
-    x: Sequence[str]
-    y: Sequence[str] = ()
-    z: str = "z"
-    ranges: Mapping[str, float] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
-
-    def with_unit(self, value: float, name: str) -> str:
-        """Return a value with the unit of a column, if it has one.
-
-        Parameters
-        ----------
-        value : float
-        name : str
-            The column, or the target.
-
-        Returns
-        -------
-        str
-        """
-        return f"{number(value, 3)} {self.units.get(name, '')}".rstrip()
+__all__ = ["Hyperparameter", "candidate_weights", "hyperparameters"]
 
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """One learned number: its name, its value in the user's units, a sentence about it, a 95 % range if sampled."""
+    """One learned number: its name, its value in the user's units, and a 95 % range if it was sampled."""
 
     name: str
     value: float
-    sentence: str
+    unit: str = ""
     range: tuple[float, float] | None = None
 
 
-def sampled_values(estimator: Any) -> Any:
-    """Return the heaviest candidate of an estimator, if its hyperparameters were sampled; otherwise None."""
-    average = getattr(estimator, "average_", None)
-    if average is None:
-        return None
-    candidate = average.candidates[int(np.argmax(average.weights))]
-    return candidate if len(candidate.values) >= 40 else None  # 2.5 % of fewer draws is less than one
-
-
-def candidate_weights(estimator: Any) -> dict[str, float]:
+def candidate_weights(estimator: BaseEstimator) -> dict[str, float]:
     """Return the weights of the candidate models by name, the largest first; of estimators without them, none.
 
     >>> from decond.estimators import AggregateGP
@@ -70,16 +41,18 @@ def candidate_weights(estimator: Any) -> dict[str, float]:
     return {} if average is None else dict(average.table())
 
 
-def hyperparameters(result: Any, names: Names, sampled: Any = None) -> list[Hyperparameter]:
-    """Return the hyperparameters of a fit that can be said in words.
+def hyperparameters(
+    estimator: BaseEstimator, data: FittedData, units: Mapping[str, str] | None = None
+) -> list[Hyperparameter]:
+    """Return the learned hyperparameters that have a meaning in the user's units.
 
     Parameters
     ----------
-    result : FitResult
-    names : Names
-        What columns are called.
-    sampled : candidate model, optional
-        Has draws of the hyperparameters: their 95 % ranges are returned as well.
+    estimator : fitted estimator
+    data : FittedData
+        What it was fitted on, for the names of columns.
+    units : mapping of str to str, optional
+        Units by the name of a column or target.
 
     Returns
     -------
@@ -87,116 +60,95 @@ def hyperparameters(result: Any, names: Names, sampled: Any = None) -> list[Hype
 
     Examples
     --------
-    >>> import numpy as np
     >>> from decond.estimators import DirectGP
+    >>> from decond.reports.fitted_data import fitted_data
     >>> x = np.linspace(0, 10, 30)
-    >>> result = DirectGP(n_restarts=0).fit(x[:, None], np.sin(x)).fit_result_
-    >>> found = hyperparameters(result, Names(["wind"], z="power", ranges={"wind": 10.0}, units={"wind": "m/s"}))
-    >>> [item.name for item in found][:2]
-    ['smooth variation of power (sd)', 'linear trend of power (sd)']
+    >>> gp = DirectGP(n_restarts=0).fit(x[:, None], np.sin(x))
+    >>> found = hyperparameters(gp, fitted_data(gp, {"X": x[:, None], "y": np.sin(x)}, "power"), {"power": "kW"})
+    >>> [(item.name, item.unit) for item in found][:2]
+    [('smooth variation of power (sd)', 'kW'), ('linear trend of power (sd)', 'kW')]
     """
+    result = getattr(estimator, "fit_result_", None)
+    if result is None:
+        return []
+    sampled = _sampled_candidate(estimator)
+    mediator = [] if data.mediator is None else data.mediator.columns
     found: list[Hyperparameter] = []
     for path, value in result.parameters.items():
-        place, name = _placed(path.rpartition(".")[0], result.model, names), path.rpartition(".")[2]
-        said = _in_words(name, value, place, names)
+        owner, _, name = path.rpartition(".")
+        of_mediator = "kernel_y" in owner or "features_y" in owner
+        place = _placed(owner, result.model, list(map(str, mediator if of_mediator else data.x.columns)))
+        named = _named(name, value, place, data.target, units or {})
         if sampled is not None and path in sampled.values[0]:
             draws = np.array([draw[path] for draw in sampled.values])
             ends = np.quantile(draws, [0.025, 0.975], axis=0, weights=sampled.weights, method="inverted_cdf")
-            low, high = (_in_words(name, end, place, names) for end in ends)
-            said = [replace(one, range=(a.value, b.value)) for one, a, b in zip(said, low, high, strict=True)]
-        found += said
+            low, high = (_named(name, end, place, data.target, {}) for end in ends)
+            named = [replace(one, range=(a.value, b.value)) for one, a, b in zip(named, low, high, strict=True)]
+        found += named
     return _numbered(found)
+
+
+def _sampled_candidate(estimator: BaseEstimator) -> Any:
+    """Return the heaviest candidate of an estimator, if its hyperparameters were sampled; otherwise None."""
+    average = getattr(estimator, "average_", None)
+    if average is None:
+        return None
+    candidate = average.candidates[int(np.argmax(average.weights))]
+    return candidate if len(candidate.values) >= 40 else None  # 2.5 % of fewer draws is less than one
 
 
 def _numbered(found: list[Hyperparameter]) -> list[Hyperparameter]:
     """Return each number once (tied ones are there twice); those that share a name are numbered as parts."""
     distinct = list(dict.fromkeys(found))
-    often = Counter(item.name for item in distinct)
-    seen: Counter[str] = Counter()
+    often, seen = Counter(item.name for item in distinct), Counter[str]()
     numbered = []
     for item in distinct:
         seen[item.name] += 1
-        part = f"part {seen[item.name]}"
-        alone = often[item.name] == 1
-        numbered.append(item if alone else replace(item, name=f"{item.name}, {part}"))
+        part = f"{item.name}, part {seen[item.name]}"
+        numbered.append(item if often[item.name] == 1 else replace(item, name=part))
     return numbered
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a parameter stands in a model: its module, and the columns of x or of the mediator that this sees."""
 
-    module: Any
+    module: "Model | Parametrized | None"
     columns: Sequence[str]
-    of_mediator: bool
 
 
-def _placed(owner: str, model: Any, names: Names) -> _Place:
+def _placed(owner: str, module: Any, columns: list[str]) -> _Place:
     """Follow a path such as "prior.kernel.parts.0" to its module; kernels on some columns narrow what it sees."""
-    of_mediator = "kernel_y" in owner or "features_y" in owner
-    columns = list(names.y if of_mediator else names.x)
-    for step in owner.split(".") if owner else ():
-        if isinstance(model, Columns):
-            columns = [columns[j] for j in model.columns if j < len(columns)]
-        model = model[int(step)] if step.isdigit() else getattr(model, step, None)
-    if isinstance(model, Columns):
-        columns = [columns[j] for j in model.columns if j < len(columns)]
-    return _Place(model, columns, of_mediator)
+    for step in [*owner.split("."), ""]:
+        if isinstance(module, Columns):
+            columns = [columns[j] for j in module.columns if j < len(columns)]
+        if step:
+            module = module[int(step)] if step.isdigit() else getattr(module, step, None)
+    return _Place(module, columns)
 
 
-def _in_words(name: str, value: Any, place: _Place, names: Names) -> list[Hyperparameter]:
-    """Return one parameter by words: a lengthscale for each column, deviations instead of variances."""
+def _named(name: str, value: ArrayLike, place: _Place, target: str, units: Mapping[str, str]) -> list[Hyperparameter]:
+    """Return one parameter by name: a lengthscale for each column, deviations instead of variances."""
     if name == "lengthscale":
         count = len(place.columns)
         values = np.broadcast_to(value, count) if np.size(value) in (1, count) else np.empty(0)
+        ending = " in the trend" if isinstance(place.module, Linear | Polynomial) else ""
         return [
-            _about_lengthscale(column, float(v), place, names)
-            for column, v in zip(place.columns, values, strict=False)
+            Hyperparameter(f"lengthscale of {column}{ending}", float(each), units.get(column, ""))
+            for column, each in zip(place.columns, values, strict=False)
         ]
     if name == "variance":
-        return [_about_variance(_part(place.module), float(np.sqrt(value)), names)]
-    noises = {
-        "noise": ("noise", "A single target scatters by about ± {} around what the function says."),
-        "individual_noise": ("noise in a single row", "A single row scatters by about ± {} around the function."),
-        "mediator_noise": ("noise of the mediator", "The ridge on the mediator is worth a scatter of about ± {}."),
-    }
-    if name not in noises:
-        return []
-    words, sentence = noises[name]
-    said = sentence.format(names.with_unit(float(value), names.z))
-    return [Hyperparameter(f"{words} of {names.z} (sd)", float(value), said)]
+        words, value = _part(place.module), np.sqrt(value)
+    else:
+        noises = {"individual_noise": "noise in a single row", "mediator_noise": "noise of the mediator"}
+        words = {"noise": "noise", **noises}.get(name, "")
+    return (
+        [Hyperparameter(f"{words} of {target} (sd)", float(np.asarray(value)), units.get(target, ""))]
+        if words
+        else []
+    )
 
 
-def _about_lengthscale(column: str, value: float, place: _Place, names: Names) -> Hyperparameter:
-    about, name = names.with_unit(value, column), f"lengthscale of {column}"
-    if isinstance(place.module, Linear | Polynomial):
-        said = f"The trend of {names.z} along {column} is counted in steps of {about}."
-        return Hyperparameter(f"{name} in the trend", value, said)
-    if place.of_mediator:
-        said = f"Mediators closer than about {about} in {column} go with similar x."
-        return Hyperparameter(name, value, said)
-    span = names.ranges.get(column)
-    if span is not None and value > span:
-        spans = names.with_unit(span, column)
-        said = f"Nearly straight in {column}: {names.z} would bend over about {about}, and the rows span {spans}."
-        return Hyperparameter(name, value, said)
-    within = "" if span is None else f"; the rows span {names.with_unit(span, column)}"
-    said = f"Rows closer than about {about} in {column} have similar {names.z}{within}."
-    return Hyperparameter(name, value, said)
-
-
-def _about_variance(part: str, deviation: float, names: Names) -> Hyperparameter:
-    about = names.with_unit(deviation, names.z)
-    sentences = {
-        "linear trend": f"A straight trend makes up about ± {about} of {names.z}.",
-        "effect of the labels": f"Labels shift {names.z} by about ± {about}.",
-        "scatter of single rows": f"Single rows scatter by about ± {about} of {names.z}.",
-        "smooth variation": f"The smooth part of {names.z} varies by about ± {about}.",
-    }
-    return Hyperparameter(f"{part} of {names.z} (sd)", deviation, sentences[part])
-
-
-def _part(scaled: Any) -> str:
+def _part(scaled: object) -> str:
     """Return what a scaled kernel contributes to the function, in words."""
     if isinstance(scaled, White):
         return "scatter of single rows"

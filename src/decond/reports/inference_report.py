@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_row, value_names
-from decond.errors import ArgumentError
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.predictive_checks import share_as_remote
 from decond.notebook import listed, number, percent
 from decond.plotting import COLORS
 from decond.plotting.pair_plot import joint_density, marginal_density, range_of
 from decond.reports.report_page import Check, Report, State, rendered
+
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_frozen
 
 __all__ = ["InferenceCheckSettings", "check_inference", "inference_report"]
 
@@ -68,7 +70,6 @@ def inference_report(
     posterior: Posterior,
     observed: ArrayLike | Mapping[str, float],
     *,
-    summaries: Sequence[str] | None = None,
     truth: ArrayLike | None = None,
     diagnosis: diagnostics.Report | None = None,
     warnings: Sequence[str] = (),
@@ -84,9 +85,7 @@ def inference_report(
     ----------
     posterior : Posterior
     observed : array_like of shape (s,) or mapping
-        The summaries that were observed.
-    summaries : sequence of str, optional
-        Their names, where the observation has none.
+        The summaries that were observed; a mapping or a Series has their names.
     truth : array_like of shape (d,), optional
         The parameters that made the observation, where they are known.
     diagnosis : lfi.diagnostics.Report, optional
@@ -116,9 +115,8 @@ def inference_report(
     """
     sims, settings = posterior.simulations, PairChartSettings()
     row = (as_row(observed, "observed") if sims is None else sims.observed_row(observed))[0]
-    if summaries is None:
-        summaries = (None if sims is None else sims.summary_names) or value_names(observed)
-    names = _names(summaries, len(row))
+    named = (None if sims is None else sims.summary_names) or value_names(observed)
+    names = [f"x{j + 1}" for j in range(len(row))] if named is None else [str(name) for name in named]
     known = None if truth is None else posterior.prior.rows(truth, "truth")[0]
     prior = posterior.prior.sample(settings.prior_draws, 0)
     marginals = _marginal_charts(posterior, prior, known)
@@ -149,16 +147,6 @@ def inference_report(
         command=command,
         settings="",
     )
-
-
-def _names(summaries: Sequence[str] | None, count: int) -> list[str]:
-    names = [f"x{j + 1}" for j in range(count)] if summaries is None else [str(name) for name in summaries]
-    if len(names) != count:
-        raise ArgumentError(
-            "summaries",
-            f"summaries has {len(names)} names but the observation has {count} values; give one for each.",
-        )
-    return names
 
 
 # ---- tables --------------------------------------------------------------------------------------------------
@@ -233,7 +221,7 @@ def _shown(posterior: Posterior, prior: Floats, j: int, truth: float | None = No
     return ends if ends[1] - ends[0] < 1.1 * (span[1] - span[0]) else span
 
 
-def _prior_curve(marginal: Any, draws: Floats, span: Range) -> dict[str, Floats]:
+def _prior_curve(marginal: "rv_frozen | None", draws: Floats, span: Range) -> dict[str, Floats]:
     """Return the exact density, averaged over narrow bins since it may be infinite; from draws if it is not known."""
     if marginal is None:
         return _curve(draws, span)
@@ -421,12 +409,10 @@ def _check_observation(
     posterior: Posterior, observed: Floats, diagnosis: diagnostics.Report | None, settings: InferenceCheckSettings
 ) -> Check | None:
     sims = posterior.simulations
-    if diagnosis is not None:
-        share = diagnosis.remote_share
-    elif sims is None or sims.n_valid < 3 or sims.x.shape[1] != len(observed):
+    observed = observed if diagnosis is None else diagnosis.predictive.observed  # summaries, also of raw data
+    if sims is None or sims.n_valid < 3 or sims.x.shape[1] != len(observed):
         return None
-    else:
-        share = share_as_remote(sims, observed[None, :])
+    share = share_as_remote(sims, observed[None, :])
     said = (
         f"{percent(share)} of the simulations are at least as far from the simulation nearest to them as the "
         f"observation is. With less than {percent(settings.outside)} the observation counts as lying outside."

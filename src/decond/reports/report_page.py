@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -90,13 +90,6 @@ class Report:
     checks: Mapping[str, Check] = field(default_factory=dict, repr=False)
     state: State = State.GOOD
 
-    @property
-    def sentences(self) -> list[str]:
-        """The verdict, then what is said about deconditioning and about facts that are in doubt; for a terminal."""
-        reasons = [self.checks.get("deconditioning"), self.checks.get("facts")]
-        doubted = [check for check in reasons if check and (check.name != "facts" or check.state == State.DOUBT)]
-        return [self.verdict, *(check.sentence for check in doubted)]
-
     def write(self, path: str | Path) -> Path:
         """Write the page to a file and return its path."""
         target = Path(path)
@@ -168,16 +161,16 @@ def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str,
     """
     state, sentence = verdict(checks, otherwise)
     now = datetime.now(UTC)
-    values |= {"title": title, "checks": checks, "state": state, "verdict": sentence, "versions": versions()}
+    values |= {"title": title, "checks": checks, "state": state, "verdict": sentence, "versions": _versions()}
     values["date"] = f"{now.day} {now:%B %Y, %H:%M} UTC"
     html = _templates().get_template(template).render(**values)
     return Report(title, sentence, html, {check.name: check for check in checks}, state)
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Return the versions of what computed a result, by name.
 
-    >>> list(versions())
+    >>> list(_versions())
     ['decond', 'numpy', 'scipy', 'Python', 'platform']
     """
     found = {name: version(name) for name in ("decond", "numpy", "scipy")}
@@ -212,7 +205,7 @@ def _embedded(data: object) -> str:
     return Markup(text)
 
 
-def _plain(data: Any) -> Any:
+def _plain(data: object) -> object:
     """Return nested lists and dictionaries of plain texts, and of numbers with the digits that can be seen."""
     if isinstance(data, np.ndarray | np.generic):
         data = data.tolist()

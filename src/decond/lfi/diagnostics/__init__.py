@@ -9,7 +9,7 @@ from decond.lfi.diagnostics.rank_calibration import (
     simulation_based_calibration,
 )
 from decond.lfi.diagnostics.sample_distances import c2st, mmd, total_variation
-from decond.lfi.diagnostics.trials import Sufficiency, enough_simulations
+from decond.lfi.diagnostics.trials import Sufficiency
 
 __all__ = [
     "Calibration",
@@ -19,7 +19,6 @@ __all__ = [
     "Sufficiency",
     "c2st",
     "diagnose",
-    "enough_simulations",
     "expected_coverage",
     "mmd",
     "posterior_predictive_check",

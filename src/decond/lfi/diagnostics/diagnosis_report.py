@@ -15,22 +15,22 @@ from decond.lfi.diagnostics.predictive_checks import (
     PredictiveCheck,
     observation_among,
     posterior_predictive_check,
-    share_as_remote,
 )
 from decond.lfi.diagnostics.rank_calibration import Calibration, simulation_based_calibration
 from decond.lfi.diagnostics.trials import (
     Progress,
     Sufficiency,
     check_method,
+    compare_with_half,
     difference_from_prior,
-    enough_simulations,
     whole_seed,
 )
+from decond.lfi.exceptions import ExtrapolationWarning
 from decond.lfi.methods.method import Method, summarized_observation
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.notebook import card, sentences
+from decond.notebook import card
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -58,14 +58,10 @@ class Report:
         there was no simulator.
     from_posterior : bool
         Which of the two.
-    remote_share : float
-        Share of the simulations that are as far from their nearest neighbor as the observation is.
     why_not : str
         Why calibration was not checked.
     truth : ndarray, optional
         The true parameters, where they are known.
-    least_remote_share
-        Below this share the observation counts as outside; as for `ExtrapolationWarning`.
     least_effective
         Effective sample size for each parameter that is wanted. Rule of thumb.
 
@@ -77,7 +73,7 @@ class Report:
     >>> posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.5, (n, 1)))
     >>> simulated = np.random.default_rng(0).standard_normal((500, 1))
     >>> check = observation_among(Simulations(simulated, simulated), np.array([[9.0]]))
-    >>> Report(posterior, None, None, check, from_posterior=True, remote_share=0.4)
+    >>> Report(posterior, None, None, check, from_posterior=True)
     Report(observation unlike the predictions)
     """
 
@@ -86,17 +82,15 @@ class Report:
     sufficiency: Sufficiency | None
     predictive: PredictiveCheck
     from_posterior: bool
-    remote_share: float
     why_not: str = ""
     truth: NDArray[np.float64] | None = None
 
-    least_remote_share = 0.005
     least_effective = 10
 
     @property
     def outside(self) -> bool:
-        """Whether the observation lies outside what was simulated."""
-        return self.remote_share < self.least_remote_share
+        """Whether the posterior warned that the observation lies outside what was simulated."""
+        return any(isinstance(warning, ExtrapolationWarning) for warning in self.posterior.warnings)
 
     @property
     def few_effective(self) -> bool:
@@ -125,9 +119,6 @@ class Report:
     def sentences(self) -> list[str]:
         """The numbers behind the verdict."""
         lines = []
-        if self.outside:
-            share = f"{100.0 * self.remote_share:.2g} %"
-            lines.append(f"{share} of the simulations lie as far from their nearest neighbor as the observation.")
         if self.few_effective:
             lines.append(
                 f"The posterior rests on {self.posterior.effective:.0f} effective simulations; at least "
@@ -158,7 +149,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Show verdict and sentences, for notebooks."""
-        return card("Diagnosis:", self.verdict, sentences(self.sentences))
+        return card("Diagnosis:", self.verdict, said=self.sentences)
 
 
 def diagnose(
@@ -182,8 +173,7 @@ def diagnose(
 
     The words, and what they mean:
 
-    - "observation outside the simulations": fewer than 0.5 % of the simulations lie as far from their nearest
-      neighbor as the observation does from its nearest simulation, in units of the simulations' spread.
+    - "observation outside the simulations": the posterior says so in an `ExtrapolationWarning`.
     - "too few simulations": with half of them the errors of held-out posteriors grow by more than 10 % (and two
       standard errors), or the effective sample size is smaller than ten for each parameter.
     - "biased", "over-confident", "under-confident", "not calibrated": the ranks of n true parameters among draws of
@@ -259,17 +249,8 @@ def diagnose(
             trials: dict[str, Any] = {"test": test, "seed": seed, "level": level, "progress": progress or bar}
             # seven tenths of the time are for all simulations, the rest is for the fits with half of them
             calibration = simulation_based_calibration(method, sims, prior, n, seconds=0.7 * seconds, **trials)
-            sufficiency = enough_simulations(
-                method,
-                sims,
-                prior,
-                test=test,
-                calibration=calibration,
-                seconds=0.3 * seconds,
-                progress=progress or bar,
-            )
-    remote = share_as_remote(sims, row)
-    return Report(posterior, calibration, sufficiency, check, simulator is not None, remote, why_not, known)
+            sufficiency = compare_with_half(method, sims, prior, calibration, test, 0.3 * seconds, progress or bar)
+    return Report(posterior, calibration, sufficiency, check, simulator is not None, why_not, known)
 
 
 def _summaries(

@@ -13,7 +13,6 @@ from decond.lfi.methods.method import nearest_distances
 from decond.lfi.posterior_draws import Observation, Posterior
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import Standardizer
-from decond.notebook import card, percent, sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,10 +109,6 @@ class PredictiveCheck:
     def __repr__(self) -> str:
         """Show the verdict."""
         return f"PredictiveCheck({self.verdict}; {len(self.names)} summaries of {len(self.simulated)} simulations)"
-
-    def _repr_html_(self) -> str:
-        """Show verdict and sentences, for notebooks."""
-        return card("Predictive check:", self.verdict, sentences(self.sentences))
 
 
 def posterior_predictive_check(

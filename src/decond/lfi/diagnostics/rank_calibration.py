@@ -15,7 +15,6 @@ from decond.lfi.methods.method import Method
 from decond.lfi.posterior_draws import Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.notebook import card, sentences, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,8 +109,6 @@ class Coverage:
         The levels of the intervals and regions.
     shares : dict
         For each parameter, and `joint`, the share of trials inside, at each level.
-    p_values : dict
-        Of the hypothesis that the shares equal the levels, at all levels at once.
     n : int
         Trials.
     level : float
@@ -121,39 +118,22 @@ class Coverage:
 
     Examples
     --------
-    >>> found = Coverage(np.array([0.5, 0.9]), {"rate": np.array([0.3, 0.6])}, {"rate": 1e-6}, n=200)
-    >>> found.at(0.9), found.verdict
-    ({'rate': 0.6}, 'over-confident')
+    >>> found = Coverage(np.array([0.5, 0.9]), {"rate": np.array([0.3, 0.6])}, n=200)
+    >>> found.at(0.9)
+    {'rate': 0.6}
     """
 
     levels: NDArray[np.float64]
     shares: dict[str, NDArray[np.float64]]
-    p_values: dict[str, float]
     n: int
     level: float = 0.01
     joint: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether no curve leaves its band."""
-        return min(self.p_values.values()) >= self.level / len(self.p_values)
 
     @property
     def band(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Levels and the low and high ends that a calibrated method leaves anywhere with probability `level`."""
         test = UniformityTest(self.n)
         return (test.grid, *test.band(self.level))
-
-    @property
-    def verdict(self) -> str:
-        """One of "fine", "over-confident", "under-confident", "not calibrated"."""
-        if self.passed:
-            return "fine"
-        worst = min(self.p_values, key=lambda name: self.p_values[name])
-        gap = float(np.mean(self.shares[worst] - self.levels))
-        if abs(gap) <= 1.0 / np.sqrt(12.0 * self.n):
-            return "not calibrated"
-        return "over-confident" if gap < 0.0 else "under-confident"
 
     def at(self, level: float) -> dict[str, float]:
         """Return for each parameter the share of trials whose interval of this level holds the truth."""
@@ -168,8 +148,8 @@ class Coverage:
         return display.plot(ax)
 
     def __repr__(self) -> str:
-        """Show the verdict."""
-        return f"Coverage({self.verdict}; {self.n} posteriors of {', '.join(self.shares)})"
+        """Show the parameters."""
+        return f"Coverage({self.n} posteriors of {', '.join(self.shares)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -245,16 +225,6 @@ class Calibration:
         return {name: test.p_value(values) for name, values in self.uniforms.items()}
 
     @property
-    def chi_square(self) -> dict[str, float]:
-        """The p-value of the chi-square test on about ten ranks a bin, for each parameter."""
-        from scipy.stats import chisquare
-
-        binned = {
-            name: rank_counts(ranks, self.n_draws) for name, ranks in zip(self.names, self.ranks.T, strict=True)
-        }
-        return {name: float(chisquare(counts, p * self.n).pvalue) for name, (counts, p) in binned.items()}
-
-    @property
     def failing(self) -> list[str]:
         """The parameters, or regions of all together, whose ranks are not uniform."""
         return [name for name, p in self.p_values.items() if p < self.level / len(self.p_values)]
@@ -328,18 +298,11 @@ class Calibration:
         """Show the verdict."""
         return f"Calibration({self.verdict}; {self.n} posteriors of {', '.join(self.names)})"
 
-    def _repr_html_(self) -> str:
-        """Show the verdict, its sentences and the numbers of each parameter, for notebooks."""
-        frame = self.frame()
-        rows = [[name, *values] for name, values in zip(frame.index, frame.to_numpy(), strict=True)]
-        numbers = table(["", *frame.columns], rows)
-        return card("Calibration:", self.verdict, sentences(self.sentences), numbers)
-
     def frame(self) -> "pd.DataFrame":
         """Return p-values, bias, spread and the coverage of 90 % intervals as a pandas frame, a row a parameter."""
         import pandas as pd
 
-        columns = {"p": self.p_values, "chi-square p": self.chi_square, "bias": self.bias, "spread": self.spread}
+        columns = {"p": self.p_values, "bias": self.bias, "spread": self.spread}
         table = pd.DataFrame({**columns, "inside 90 %": self.coverage.at(0.9)})
         return table.reindex(list(self.p_values))
 
@@ -478,8 +441,8 @@ def expected_coverage(
     >>> ranks = np.arange(99)[:, None]  # of 99 truths, each among 98 draws
     >>> calibration = Calibration(("rate",), ranks, 98, np.zeros((99, 1)), np.arange(99))
     >>> found = expected_coverage(calibration, [0.5, 0.9])
-    >>> found.shares["rate"].round(1), found.passed
-    (array([0.5, 0.9]), True)
+    >>> found.shares["rate"].round(1)
+    array([0.5, 0.9])
     """
     at = np.asarray(levels, dtype=np.float64).ravel()
     if at.size == 0 or not ((at > 0.0) & (at < 1.0)).all() or not (np.diff(at) > 0.0).all():
@@ -490,11 +453,9 @@ def expected_coverage(
         name: 1.0 - values if name == calibration.joint else np.abs(2.0 * values - 1.0)
         for name, values in calibration.uniforms.items()
     }
-    test = UniformityTest(calibration.n)
     return Coverage(
         levels=at,
         shares={name: (values[:, None] <= at).mean(axis=0) for name, values in depth.items()},
-        p_values={name: test.p_value(values) for name, values in depth.items()},
         n=calibration.n,
         level=calibration.level,
         joint=calibration.joint,

@@ -25,8 +25,8 @@ __all__ = [
     "Sufficiency",
     "TrialPlan",
     "check_method",
+    "compare_with_half",
     "difference_from_prior",
-    "enough_simulations",
     "run_trials",
     "whole_seed",
 ]
@@ -273,7 +273,7 @@ class Sufficiency:
     @property
     def unclear(self) -> bool:
         """Whether the trials are too few to tell."""
-        return self.passed and (self.n < 10 or self.ratio + 2.0 * self.error > 1.0 + 2.0 * (0.1))
+        return self.passed and (self.n < 10 or self.ratio + 2.0 * self.error > 1.2)
 
     @property
     def verdict(self) -> str:
@@ -303,81 +303,48 @@ class Sufficiency:
         return f"Sufficiency({self.verdict}; errors {self._change} with half of {self.n_simulations} simulations)"
 
 
-def enough_simulations(
+def compare_with_half(
     method: Method,
     sims: Simulations,
     prior: Prior,
-    n: int = 60,
-    *,
-    seed: Seed = 0,
-    n_draws: int = 999,
-    folds: int = 3,
-    test: Simulations | None = None,
-    calibration: "Calibration | None" = None,
+    calibration: "Calibration",
+    test: Simulations | None,
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Sufficiency:
     """Return how errors grow if the method sees half of the simulations.
 
-    The same truths are used twice, with all and with half of the simulations, none of them seen by the fits.
+    The first 60 truths of a calibration are used again, with fits to half of the simulations that did not see them.
 
     Parameters
     ----------
     method : Method
         The method.
     sims : Simulations
-        Simulations at draws of the prior, or from rounds, with `test`.
+        The simulations.
     prior : Prior
         The prior of the parameters.
-    n : int, optional
-        Posteriors.
-    seed : int, Generator or None, optional
-        Seed of folds and draws.
-    n_draws : int, optional
-        Draws of each posterior.
-    folds : int, optional
-        Fits, without `test`.
+    calibration : Calibration
+        That of the same method and simulations, with all of them.
     test : Simulations, optional
-        Simulations at fresh draws of the prior.
-    calibration : Calibration, optional
-        One of the same method and simulations spares the fits with all of them.
+        The test simulations of the calibration.
     seconds : float, optional
         Time after which it stops, with the trials done by then.
     progress : callable, optional
         Called with the numbers done and planned.
 
-    Examples
-    --------
-    >>> from scipy import stats
-    >>> from decond.lfi import RejectionABC
-    >>> prior = Prior({"mean": stats.norm(0, 1)})
-    >>> theta = prior.sample(600, seed=0)
-    >>> sims = Simulations(theta, theta + np.random.default_rng(1).standard_normal(theta.shape))
-    >>> method = RejectionABC(quantile=0.2, adjustment="linear")
-    >>> enough_simulations(method, sims, prior, n=30, n_draws=99, folds=2).verdict
-    'fine'
+    Returns
+    -------
+    Sufficiency
     """
-    start = whole_seed(seed)
-    known: dict[int, np.ndarray] = {}
-    if calibration is not None:
-        known = dict(zip(calibration.rows.tolist(), calibration.scores, strict=True))
-        start, n = calibration.seed, min(n, calibration.n)
-    shares = (0.5,) if known else (1.0, 0.5)
-    passes = []
-    for step, share in enumerate(shares):
-        plan = TrialPlan(n, n_draws, folds, test, share, None if seconds is None else seconds / len(shares), start)
-
-        def _report(done: int, total: int, step: int = step) -> None:
-            if progress is not None:
-                progress(step * total + done, len(shares) * total)
-
-        passes.append({trial.row: trial.score for trial in run_trials(method, sims, prior, plan, _report)})
-    whole, half = known or passes[0], passes[-1]
-    rows = [row for row in half if row in whole]
-    ratio, error = _ratio(
-        np.array([whole[row] for row in rows]), np.array([half[row] for row in rows]), np.random.default_rng(start)
-    )
-    return Sufficiency(len(sims), ratio, error, len(rows))
+    n = min(60, calibration.n)
+    plan = TrialPlan(n, folds=3, test=test, share=0.5, seconds=seconds, seed=calibration.seed)
+    known = dict(zip(calibration.rows.tolist(), calibration.scores, strict=True))
+    trials = [trial for trial in run_trials(method, sims, prior, plan, progress) if trial.row in known]
+    whole = np.array([known[trial.row] for trial in trials])
+    half = np.array([trial.score for trial in trials])
+    ratio, error = _ratio(whole, half, np.random.default_rng(calibration.seed))
+    return Sufficiency(len(sims), ratio, error, len(trials))
 
 
 def _ratio(whole: np.ndarray, half: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:

@@ -16,8 +16,9 @@ from decond.lfi.exceptions import PosteriorWarning, PriorReturnedWarning
 from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures, ripple
 from decond.lfi.methods.kernel_posterior import InUnits
 from decond.lfi.methods.kernel_search import Choice, Evidence, SearchingMethod, given_or_learned
-from decond.lfi.methods.method import SummaryOption, effective_sample_size
+from decond.lfi.methods.method import SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.sampling import effective_sample_size
 
 __all__ = ["DME", "DMESettings"]
 

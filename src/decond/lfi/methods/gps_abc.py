@@ -12,9 +12,10 @@ from decond.checks import as_count, as_generator, as_number
 from decond.embeddings import MeanEmbedding
 from decond.kernels import RBF, median_heuristic
 from decond.lfi.exceptions import DegenerateDrawsWarning
-from decond.lfi.methods.method import SummaryOption, effective_sample_size
+from decond.lfi.methods.method import SummaryOption
 from decond.lfi.methods.simulating_method import BoundedSimulator, SimulatingMethod
 from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.sampling import effective_sample_size
 from decond.linalg import Factor, add_to_diagonal, cholesky
 from decond.progress import progress_bar
 

@@ -11,8 +11,9 @@ from decond.kernels import Kernel
 from decond.lfi.exceptions import PriorReturnedWarning
 from decond.lfi.methods.deconditioning import ripple
 from decond.lfi.methods.kernel_search import Choice, Evidence, SearchingMethod
-from decond.lfi.methods.method import SummaryOption, effective_sample_size
+from decond.lfi.methods.method import SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.sampling import effective_sample_size
 
 __all__ = ["KELFI"]
 

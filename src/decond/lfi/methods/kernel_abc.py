@@ -13,8 +13,9 @@ from decond.errors import ArgumentError
 from decond.kernels import RBF, Kernel, median_heuristic
 from decond.lfi.exceptions import ExtrapolationWarning, PosteriorWarning
 from decond.lfi.methods.kernel_posterior import KernelMethod
-from decond.lfi.methods.method import SummaryOption, effective_sample_size
+from decond.lfi.methods.method import SummaryOption
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
+from decond.lfi.sampling import effective_sample_size
 from decond.lfi.simulations import Simulations
 
 __all__ = ["K2ABC", "KABC", "KBR"]

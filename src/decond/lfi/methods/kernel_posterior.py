@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from decond.embeddings import MeanEmbedding
+from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError
 from decond.features.feature_maps import as_kernel
 from decond.kernels import RBF, Kernel, median_heuristic
@@ -61,12 +61,12 @@ class InUnits(Kernel):
     """
 
     kernel: Kernel
-    back: Callable[[Any], Any]
+    back: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-    def _gram(self, a: Any, b: Any) -> Any:
+    def _gram(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.kernel.gram(self.back(a), self.back(b))
 
-    def diagonal(self, a: Any) -> Any:
+    def diagonal(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the diagonal for rows in the user's units."""
         return self.kernel.diagonal(self.back(a))
 
@@ -230,7 +230,7 @@ class KernelMethod(Method):
 class _HerdedSampler:
     """Draws by herding among candidates (m, d); a bank is herded once, and calls permute some of it."""
 
-    def __init__(self, candidates: np.ndarray, herding: Any, bank: int) -> None:
+    def __init__(self, candidates: np.ndarray, herding: Herding, bank: int) -> None:
         self._candidates, self._herding, self._bank = candidates, herding, bank
         self._chosen = np.empty(0, dtype=int)
 

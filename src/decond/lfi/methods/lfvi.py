@@ -12,6 +12,7 @@ from decond.checks import as_generator, check_choice
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.method import SummaryOption
 from decond.lfi.methods.simulating_method import NetworkMethod
+from decond.lfi.neural.gaussian_mixture import fit_quadratic
 from decond.lfi.posterior_draws import Posterior, Seed
 from decond.linalg import cholesky, inverses
 from decond.threads import one_blas_thread
@@ -368,18 +369,6 @@ def _cut_normal(share: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[n
     return np.where(flipped, -z, z), log_mass
 
 
-def _quadratic(z: np.ndarray, values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slope g and the curvature H of the quadratic c + gᵀz + ½ zᵀHz that fits values at rows best."""
-    d = z.shape[1]
-    first, second = np.triu_indices(d)
-    columns = np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
-    roots = np.sqrt(weights)
-    found = np.linalg.lstsq(roots[:, None] * columns, roots * values, rcond=None)[0]
-    H = np.zeros((d, d))
-    H[first, second] = found[1 + d :]
-    return found[1 : 1 + d], H + H.T
-
-
 def _stepped(
     current: BoxedGaussian, z: np.ndarray, weights: np.ndarray, values: np.ndarray, settings: FitSettings
 ) -> BoxedGaussian:
@@ -388,7 +377,7 @@ def _stepped(
     Bounds on its width leave the slope of log q amid the draws as it is: where q leans on a bound, that slope counts.
     """
     center, damping = weights @ z, settings.damping
-    g, H = _quadratic(z - center, values, weights)
+    g, H, _ = fit_quadratic(z - center, values, weights)
     precisions, vectors = np.linalg.eigh((1.0 - damping) * np.eye(len(g)) - damping * H)
     precisions = np.clip(precisions, settings.flattest, settings.steepest)
     towards = damping * (g + center)  # the slope of log q there is -center

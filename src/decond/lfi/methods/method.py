@@ -28,7 +28,6 @@ __all__ = [
     "Method",
     "SummaryOption",
     "check_simulations",
-    "effective_sample_size",
     "nearest_distances",
     "summarized_observation",
 ]
@@ -267,19 +266,6 @@ class Method(ABC):
         return [ExtrapolationWarning(text, nearest, summary, name)]
 
 
-def effective_sample_size(weights: NDArray[np.float64]) -> float:
-    """Return how many equal weights would be worth as much as these: (Σ|w|)² / Σw², 0 if all are zero.
-
-    >>> effective_sample_size(np.array([1.0, 1.0, 0.0]))
-    2.0
-    """
-    size = float(np.abs(weights).max(initial=0.0))
-    if size == 0.0 or not np.isfinite(size):
-        return 0.0
-    scaled = np.abs(weights) / size
-    return float(scaled.sum() ** 2 / (scaled**2).sum())
-
-
 def nearest_distances(x: NDArray[np.float64], row: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
     """Return how far a row is from the nearest of others, and how far each of those is from its nearest neighbor.
 
@@ -317,12 +303,13 @@ def summarized_observation(
             f"observed is a dict with {', '.join(map(str, observed))}, but summarize gets values without names. Give "
             "an array, its values in the order in which the simulator returns them.",
         )
-    x, _, reason, _, names, _ = summarized(np.asarray(observed, dtype=np.float64), summarize)
-    if x is None or reason:
+    found = summarized(np.asarray(observed, dtype=np.float64), summarize)
+    if found.x is None or found.reason:
         raise ArgumentError(
-            "observed", f"observed has no summaries: {reason}. Give the raw data, as the simulator returns them."
+            "observed",
+            f"observed has no summaries: {found.reason}. Give raw data, as the simulator returns them.",
         )
-    return as_row(x, "observed") if names is None else dict(zip(names, x, strict=True))
+    return as_row(found.x, "observed") if found.names is None else dict(zip(found.names, found.x, strict=True))
 
 
 def check_simulations(sims: Simulations, prior: Prior, name: str = "sims") -> None:

@@ -8,9 +8,10 @@ import numpy as np
 from decond.checks import as_number, check_choice
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import FewSimulationsWarning, PosteriorWarning
-from decond.lfi.methods.method import Method, SummaryOption, effective_sample_size
+from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.prior import Prior
+from decond.lfi.sampling import effective_sample_size, resampled_rows
 
 __all__ = [
     "Accepted",
@@ -112,7 +113,7 @@ class Accepted:
             notes = [*notes, FewSimulationsWarning(text, effective, few)]
 
         def _draw(n: int, rng: np.random.Generator) -> np.ndarray:
-            return kept.theta[_systematic(kept.weights, n, rng)]
+            return kept.theta[resampled_rows(kept.weights, n, rng)]
 
         return Posterior(method.prior_, _draw, effective=effective, notes=notes, seed=method.seed)
 
@@ -266,10 +267,3 @@ def _bounded(prior: Prior, t: np.ndarray) -> np.ndarray:
     position = 0.5 * (1.0 + np.tanh(0.5 * t[:, box]))
     theta[:, box] = prior.low[box] + position * (prior.high[box] - prior.low[box])
     return theta
-
-
-def _systematic(weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n indices in random order, each as often as its weight says up to one."""
-    cumulative = np.cumsum(weights)
-    positions = (np.arange(n) + rng.random()) / n * cumulative[-1]
-    return rng.permutation(np.minimum(np.searchsorted(cumulative, positions), len(weights) - 1))

@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from decond.lfi.prior import Prior
 from decond.lfi.sampling import TemperedCloud, temper
 from decond.linalg import cholesky, inverses
 
-__all__ = ["CutMixture", "GaussianMixture", "LogQuadratic", "MixtureSettings", "prior_quadratic"]
+__all__ = ["CutMixture", "GaussianMixture", "LogQuadratic", "MixtureSettings", "fit_quadratic", "prior_quadratic"]
 
 
 @dataclass(frozen=True)
@@ -204,24 +205,40 @@ def prior_quadratic(prior: Prior) -> tuple[LogQuadratic, np.ndarray, bool]:
     phi = prior.to_working(prior.sample(settings.prior_draws, np.random.default_rng(0)))
     mean, covariance = phi.mean(axis=0), np.atleast_2d(np.cov(phi, rowvar=False))
     root = cholesky(covariance, "the prior's covariance").lower
-    quadratic, difference = _fitted_quadratic(phi, prior.log_density_working(phi), settings.same)
+    slope, curvature, difference = fit_quadratic(phi, prior.log_density_working(phi))
     if difference < settings.same:
-        return quadratic, root, True
+        tidy = [np.where(np.abs(part) < settings.same, 0.0, part) for part in (-curvature, slope)]  # flat is flat
+        return LogQuadratic(*tidy), root, True
     return LogQuadratic.gaussian(mean, covariance), root, False
 
 
-def _fitted_quadratic(phi: np.ndarray, heights: np.ndarray, tiny: float) -> tuple[LogQuadratic, float]:
-    """Return the quadratic nearest to log densities at rows, and the largest difference from them."""
-    first, second = np.triu_indices(phi.shape[1])
-    columns = np.column_stack([np.ones(len(phi)), phi, phi[:, first] * phi[:, second]])
-    coefficients, *_ = np.linalg.lstsq(columns, heights)
-    difference = float(np.abs(columns @ coefficients - heights).max())
-    shift, products = coefficients[1 : 1 + phi.shape[1]], coefficients[1 + phi.shape[1] :]
-    precision = np.zeros((phi.shape[1], phi.shape[1]))
-    precision[first, second] -= products
-    precision[second, first] -= products
-    tidy = np.where(np.abs(precision) < tiny, 0.0, precision)  # flat is flat
-    return LogQuadratic(tidy, np.where(np.abs(shift) < tiny, 0.0, shift)), difference
+def fit_quadratic(
+    z: NDArray[np.float64], values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Return the quadratic c + gᵀz + ½ zᵀHz that fits values at rows best.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n, d)
+        Points.
+    values : ndarray of shape (n,)
+        Values there.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows.
+
+    Returns
+    -------
+    tuple
+        The slope g (d,), the curvature H (d, d), and the largest difference from a value.
+    """
+    d = z.shape[1]
+    first, second = np.triu_indices(d)
+    columns = np.column_stack([np.ones(len(z)), z, z[:, first] * z[:, second]])
+    roots = np.ones(len(z)) if weights is None else np.sqrt(weights)
+    found = np.linalg.lstsq(roots[:, None] * columns, roots * values, rcond=None)[0]
+    half = np.zeros((d, d))
+    half[first, second] = found[1 + d :]
+    return found[1 : 1 + d], half + half.T, float(np.abs(columns @ found - values).max())
 
 
 class CutMixture:

@@ -9,12 +9,17 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from decond.lfi.summaries import Standardizer
 from decond.progress import progress_bar
+
+if TYPE_CHECKING:
+    import equinox as eqx
+    import jax
+    import optax
 
 __all__ = ["Loss", "Trained", "TrainingSettings", "in_float64", "network_inputs", "train"]
 
@@ -102,12 +107,12 @@ def network_inputs(scale: Standardizer, rows: np.ndarray) -> np.ndarray:
 
 
 def train(
-    model: Any,
+    model: "eqx.Module",
     loss: Loss,
     data: Sequence[np.ndarray],
     *,
     seed: int = 0,
-    fixed: Any = None,
+    fixed: object = None,
     noise: int = 0,
     steps: int = 2000,
     batch: int = 100,
@@ -229,13 +234,15 @@ def _compiled_chunk() -> Callable[..., Any]:
     import jax
 
     @eqx.filter_jit
-    def _chunk(loss: Loss, model: Any, state: Any, fixed: Any, inputs: Any) -> Any:
+    def _chunk(
+        loss: Loss, model: "eqx.Module", state: "optax.OptState", fixed: object, inputs: tuple[Any, ...]
+    ) -> Any:
         learned, rest = eqx.partition(model, eqx.is_inexact_array)
 
-        def _value(learned: Any, rows: Any, noise: Any) -> Any:
+        def _value(learned: "eqx.Module", rows: tuple[Any, ...], noise: "jax.Array") -> Any:
             return loss(eqx.combine(learned, rest), rows, fixed, noise)
 
-        def _step(carry: Any, inputs: Any) -> Any:
+        def _step(carry: tuple[Any, Any], inputs: tuple[Any, ...]) -> Any:
             learned, state = carry
             rows, rate, noise = inputs
             value, slope = jax.value_and_grad(_value)(learned, rows, noise)
@@ -256,7 +263,7 @@ def _compiled_loss() -> Callable[..., Any]:
     import jax
 
     @eqx.filter_jit
-    def _held_out_loss(loss: Loss, model: Any, rows: Any, fixed: Any, noise: int) -> Any:
+    def _held_out_loss(loss: Loss, model: "eqx.Module", rows: tuple[Any, ...], fixed: object, noise: int) -> Any:
         return loss(model, rows, fixed, jax.numpy.zeros((len(rows[0]), noise)))
 
     return _held_out_loss

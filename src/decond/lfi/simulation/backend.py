@@ -14,8 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import joblib
 import numpy as np
@@ -24,6 +23,10 @@ from numpy.typing import NDArray
 
 from decond.lfi.exceptions import SimulationError, TransferError, WorkerError
 from decond.lfi.simulation.worker import Functions, Result, StartError, WorkerProcess, call, describe, generator
+
+if TYPE_CHECKING:
+    from distributed import Future
+    from joblib._dask import DaskDistributedBackend
 
 __all__ = ["Rows", "Task", "Work", "packed", "results"]
 
@@ -202,7 +205,7 @@ def _from_joblib(work: Work, tasks: Iterator[Task], n_jobs: int | None) -> Gener
         raise WorkerError(f"a worker process died: {CRASHED}") from error
 
 
-def _as_they_come(arriving: Any) -> Iterator[Rows]:
+def _as_they_come(arriving: Generator[Rows, None, None]) -> Iterator[Rows]:
     """Yield results; when we are interrupted, end what is running without joblib's warning that it is ended."""
     try:
         for result in arriving:  # noqa: UP028  ("yield from" would close the results before we can)
@@ -214,38 +217,6 @@ def _as_they_come(arriving: Any) -> Iterator[Rows]:
 
 
 # ---- Dask ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _DaskSettings:
-    """How simulations are sent to a Dask cluster."""
-
-    group_seconds: float = 0.2
-    """Seconds of simulation that go out together: a task of Dask costs about a millisecond."""
-
-    group_most: int = 100
-    """Tasks that go out together at most: those that follow quick ones may be slow."""
-
-    look: float = 1.0
-    """Seconds between two looks at how large the cluster is, which asks the scheduler."""
-
-    def group_size(self, seconds: float, last: int) -> int:
-        """Return how many tasks of so many seconds go out together, at most twice as many as last time.
-
-        Parameters
-        ----------
-        seconds : float
-            Of one task.
-        last : int
-            How many went out together last time.
-
-        Examples
-        --------
-        >>> [_DaskSettings().group_size(*each) for each in ((1.0, 8), (0.05, 8), (0.0, 8), (0.0, 90))]
-        [1, 4, 16, 100]
-        """
-        fitting = self.group_seconds / max(seconds, self.group_seconds / self.group_most)
-        return max(1, min(2 * last, int(fitting)))
 
 
 class _DaskRun:
@@ -265,13 +236,12 @@ class _DaskRun:
         How many tasks run at once; None or -1 for as many as the cluster has threads, -2 for one less.
     """
 
-    def __init__(self, backend: Any, work: Work, n_jobs: int | None) -> None:
+    def __init__(self, backend: "DaskDistributedBackend", work: Work, n_jobs: int | None) -> None:
         self._backend, self._client, self._work = backend, backend.client, work
         self._token = uuid.uuid4().hex
         self._n_jobs = -1 if n_jobs is None else n_jobs
-        self._settings = _DaskSettings()
         self._patience = float(backend.wait_for_workers_timeout)
-        self._threads, self._looked, self._size = 0, float("-inf"), 1
+        self._threads, self._looked = 0, float("-inf")
         self._running: set[Any] = set()
         self._arriving: Any = None
 
@@ -290,10 +260,8 @@ class _DaskRun:
                     future, reply = self._next()
                     self._running.discard(future)
                     found = _checked(future, reply)
-                    seconds = sum(result.seconds for _, each in found for result in each) / len(found)
-                    self._size = self._settings.group_size(seconds, len(found))
                     self._fill(tasks, simulator)
-                    yield from found
+                    yield found
         except OSError as error:
             raise _lost(error) from error
         finally:
@@ -304,14 +272,14 @@ class _DaskRun:
         return self._client.submit(function, *arguments, key=key, **self._backend.submit_kwargs)
 
     def _tracked(self) -> Any:
-        """Return an iterator over the groups that are out, as they finish; it stops waiting after a while."""
+        """Return an iterator over the tasks that are out, as they finish; it stops waiting after a while."""
         from distributed import as_completed
 
         options = {"with_results": True, "raise_errors": False, "timeout": self._patience}
         return as_completed(self._running, loop=self._client.loop, **options)
 
     def _next(self) -> tuple[Any, Any]:
-        """Return the next group that finishes, with its reply; raise if there are no workers any more."""
+        """Return the next task that finishes, with its reply; raise if there are no workers any more."""
         without = 0
         while True:
             try:
@@ -332,48 +300,47 @@ class _DaskRun:
 
         return bool(self._client.run_on_scheduler(running))
 
-    def _fill(self, tasks: Iterator[Task], simulator: Any) -> None:
+    def _fill(self, tasks: Iterator[Task], simulator: "Future") -> None:
         """Send tasks until the cluster has enough."""
-        room = self._room()
-        while len(self._running) < room and (group := list(itertools.islice(tasks, self._size))):
-            future = self._submit(_launcher(), simulator, group, key=f"simulate-{self._token}-{group[0][0][0]}")
+        while len(self._running) < self._room() and (task := next(tasks, None)) is not None:
+            future = self._submit(_launcher(), simulator, *task, key=f"simulate-{self._token}-{task[0][0]}")
             self._running.add(future)
             self._arriving.add(future)
 
     def _room(self) -> int:
-        """Return how many groups may be out: if the number is not limited, also one for each thread to go on with."""
+        """Return how many tasks may be out: if the number is not limited, also one for each thread to go on with."""
         if self._n_jobs > 0:
             return self._n_jobs
-        if time.monotonic() - self._looked > self._settings.look:
+        if time.monotonic() - self._looked > 1.0:  # seconds; looking asks the scheduler
             self._threads = max(1, sum(self._client.nthreads().values()))
             self._looked = time.monotonic()
         return 2 * self._threads if self._n_jobs == -1 else max(1, self._threads + 1 + self._n_jobs)
 
 
-def _launcher() -> Callable[[bytes, list[Task]], list[Rows]]:
+def _launcher() -> Callable[[bytes, list[int], NDArray[np.float64]], Rows]:
     """Return what workers run: a local function, which is sent by value.
 
     A worker that cannot import something then says so. Dask tries for ever to send functions that it has to import.
     """
 
-    def _simulate(payload: bytes, group: list[Task]) -> list[Rows]:
+    def _simulate(payload: bytes, rows: list[int], theta: NDArray[np.float64]) -> Rows:
         import pickle
 
         try:
-            work = pickle.loads(payload)
+            work: Work = pickle.loads(payload)
         except Exception as error:
             raise ImportError(f"{type(error).__name__}: {error}") from None
-        return [work(rows, theta) for rows, theta in group]
+        return work(rows, theta)
 
     return _simulate
 
 
-def _checked(future: Any, reply: Any) -> list[Rows]:
-    """Return the results of a group, or raise what kept Dask from running it; failed simulations are results."""
+def _checked(future: "Future", reply: Any) -> Rows:
+    """Return the results of a task, or raise what kept Dask from running it; failed simulations are results."""
     from distributed import CancelledError, KilledWorker
 
     if future.status == "finished":
-        found: list[Rows] = reply
+        found: Rows = reply
         return found
     error: BaseException = reply[1] if future.status == "error" else reply
     if isinstance(error, KilledWorker):

@@ -164,9 +164,8 @@ def simulate(
     batched : bool
         Whether the simulator takes many rows at once, if it is not marked.
     summarize : callable, optional
-        Turns what the simulator returns, an array of any shape, into summaries, which may have names too; the raw
-        data are kept. It gets values without names: where raw data have names, those in another order than the first
-        are failed simulations.
+        Turns what the simulator returns, an array of any shape, into summaries, which may have names; the raw data,
+        which may not, are kept.
     timeout : float, optional
         Seconds after which a call is ended and counted as failed. It then runs in a process of its own, so that the
         limit holds for compiled code too, and a crash is one more failed simulation.
@@ -174,7 +173,7 @@ def simulate(
         Parameters to run at instead of draws from the prior.
     round : int or str, optional
         A label that keeps rounds apart, in the store and in their random numbers; by default 0 for draws from the
-        prior and 1 for a proposal. "asked", "added" and "method" are the store's own.
+        prior and 1 for a proposal. "method" is the store's own.
 
     Returns
     -------
@@ -215,7 +214,7 @@ def simulate_with(
     label = str(round if round is not None else 0 if proposal is None else 1)
     if label in RESERVED:
         raise ArgumentError(
-            "round", f"round is {round!r}, which the store uses for rows made elsewhere; choose another label."
+            "round", f"round is {round!r}, which the store uses for its own rows; choose another label."
         )
     _check_call("simulator", simulator, "(theta, rng)")
     if options.summarize is not None:
@@ -238,18 +237,14 @@ def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, report:
     """Run what is open until the first n rows are finished, here or by another process."""
     size = BATCH_SIZE if work.functions[2] else 1
     with store.worker() as worker:
-        waiting_since = time.monotonic()
         while True:
-            finished, failed, running = store.tally(work.label, n)
+            finished, failed = store.tally(work.label, n)
             report(finished, status=f"{failed} failed")
             if finished >= n:
                 return
             tasks: Iterator[Task] = iter(lambda: store.lease(worker, work.label, n, size), None)
             first = next(tasks, None)
-            if first is None:
-                if running:  # by other processes, or by one that died, whose lease has not expired
-                    waiting_since = time.monotonic()
-                store.raise_if_stalled(work.label, time.monotonic() - waiting_since)
+            if first is None:  # other processes run the rest, or one that died, whose lease has not expired
                 time.sleep(store.settings.poll)
                 continue
             with contextlib.closing(results(work, itertools.chain([first], tasks), n_jobs)) as arriving:
@@ -258,10 +253,9 @@ def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, report:
                     finished += len(rows)
                     failed += sum(bool(result.reason) for result in found)
                     report(min(finished, n), status=f"{failed} failed")
-            waiting_since = time.monotonic()
 
 
-def _check_call(name: str, function: Any, arguments: str) -> None:
+def _check_call(name: str, function: object, arguments: str) -> None:
     if not callable(function):
         raise ArgumentTypeError(name, f"{name} is {function!r}; give a function, {name}{arguments}.")
     try:
@@ -273,7 +267,7 @@ def _check_call(name: str, function: Any, arguments: str) -> None:
         raise ArgumentTypeError(name, f"{name} {called} cannot be called as {name}{arguments}: {error}.") from None
 
 
-def _as_entropy(seed: Any) -> int:
+def _as_entropy(seed: int | np.random.Generator | None) -> int:
     if seed is None:
         return 0
     if isinstance(seed, np.random.Generator):

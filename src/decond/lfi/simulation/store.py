@@ -14,17 +14,15 @@ import threading
 import time
 import uuid
 import weakref
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from decond.checks import as_count, check_same_length
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import (
     StoreBusyError,
@@ -35,19 +33,19 @@ from decond.lfi.exceptions import (
     StoreWarning,
 )
 from decond.lfi.prior import Prior
-from decond.lfi.simulation.worker import BATCH_SIZE, NOT_FINITE, Result, generator, in_order, names_of, summarized
+from decond.lfi.simulation.worker import BATCH_SIZE, Result, generator, in_order, summarized
 from decond.lfi.simulations import Simulations
 from decond.messages import warn
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["RESERVED", "Plan", "SimulationStore", "StoreSettings", "drawn_parameters", "open_store"]
 
-RESERVED = ("asked", "added", "method")
+RESERVED = ("method",)
 """Rounds whose rows are not run by `simulate`."""
 
-FORMAT = (0x64636E64, 2)
+FORMAT = (0x64636E64, 3)
 """What marks a file as ours ("dcnd", in SQLite's field for that), and the version of the tables below."""
 
 TABLES = """
@@ -55,14 +53,12 @@ CREATE TABLE header (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE rounds (label TEXT PRIMARY KEY, position INTEGER NOT NULL, plan TEXT NOT NULL);
 CREATE TABLE simulations (
     id INTEGER PRIMARY KEY, round TEXT NOT NULL, row INTEGER NOT NULL, theta BLOB NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('open', 'running', 'asked', 'done', 'failed')),
+    status TEXT NOT NULL CHECK (status IN ('open', 'running', 'done', 'failed')),
     x BLOB, raw BLOB, raw_shape TEXT, reason TEXT NOT NULL DEFAULT '', seconds REAL,
-    worker TEXT, lease REAL, checksum INTEGER NOT NULL, UNIQUE (round, row));
+    worker TEXT, lease REAL, UNIQUE (round, row));
 CREATE INDEX open_rows ON simulations (round, row) WHERE status = 'open';
 CREATE INDEX leased_rows ON simulations (worker) WHERE status = 'running';
 """
-
-INTACT = "checksum = row_checksum(round, row, theta, x, raw, raw_shape, reason)"
 
 
 @dataclass(frozen=True)
@@ -125,27 +121,21 @@ class Plan(NamedTuple):
 class _Row(NamedTuple):
     """One finished simulation as it is stored."""
 
-    id: int
-    round: str
     theta: bytes
     x: bytes | None
     raw: bytes | None
     raw_shape: str | None
     reason: str
-    seconds: float | None
-    intact: int
 
 
 class SimulationStore:
-    """Simulations in one SQLite file: written as they finish, read as arrays or as a pandas frame.
+    """Simulations in one SQLite file: written as they finish, read as `Simulations`.
 
-    `simulate(..., store=...)` fills it. Simulations that run elsewhere, on a cluster or in a laboratory, go through
-    `ask` and `tell`; `add` takes those that exist already. Rows belong to rounds: "0" for draws from the prior,
-    the labels given to `simulate` for proposals, "asked" and "added", and "method" for those that a method of `infer`
-    ran itself. Rows of another length than those of round 0 are failed simulations.
+    `simulate(..., store=...)` fills it. Rows belong to rounds: "0" for draws from the prior, the labels given to
+    `simulate` for proposals, and "method" for those that a method of `infer` ran itself. Rows of another length than
+    those of round 0 are failed simulations. Simulations made elsewhere need no store: see `Simulations`.
 
-    Several processes of one machine may use a file at once. Close the store before you copy the file. A checksum is
-    kept with each row and compared when it is read.
+    Several processes of one machine may use a file at once. Close the store before you copy the file.
 
     Parameters
     ----------
@@ -153,26 +143,18 @@ class SimulationStore:
         The file; it is created if it does not exist. ":memory:" keeps everything in memory.
     prior : Prior, optional
         The prior; it may be left out for reading.
-    seed : int
-        Fixes the parameters that `ask` draws.
     settings : StoreSettings, optional
         How long workers hold rows, and how long to wait for others.
 
     Examples
     --------
     >>> from scipy import stats
-    >>> store = SimulationStore(":memory:", Prior({"rate": stats.gamma(2)}))
-    >>> theta = store.ask(3)
-    >>> store.tell(theta, [[0.1], [0.2], [np.nan]])
-    >>> store.simulations().failures
-    {'returned NaN or infinity': 1}
-    >>> store.frame()[["x1", "valid", "round"]]
-         x1  valid  round
-    id
-    1   0.1   True  asked
-    2   0.2   True  asked
-    3   NaN  False  asked
-    >>> store.close()
+    >>> from decond.lfi import simulate
+    >>> prior = Prior({"rate": stats.gamma(2)})
+    >>> with SimulationStore(":memory:", prior) as store:
+    ...     _ = simulate(lambda theta, rng: theta + rng.random(), prior, 3, store=store)
+    ...     store.counts()["done"], store.simulations().x.shape
+    (3, (3, 1))
     """
 
     def __init__(
@@ -180,10 +162,9 @@ class SimulationStore:
         path: str | os.PathLike[str],
         prior: Prior | None = None,
         *,
-        seed: int = 0,
         settings: StoreSettings | None = None,
     ) -> None:
-        self.path, self.seed, self.prior = os.fspath(path), seed, prior
+        self.path, self.prior = os.fspath(path), prior
         self.settings = settings or StoreSettings()
         self._lock = threading.RLock()
         _check_place(self.path)
@@ -191,7 +172,6 @@ class SimulationStore:
             self._connection = sqlite3.connect(
                 self.path, timeout=self.settings.busy, isolation_level=None, check_same_thread=False
             )
-            self._connection.create_function("row_checksum", 7, _checksum, deterministic=True)
         self._close = weakref.finalize(self, self._connection.close)
         try:
             self._identify()
@@ -200,70 +180,6 @@ class SimulationStore:
         except BaseException:
             self.close()
             raise
-
-    # ---- simulations made elsewhere ------------------------------------------------------------------------------
-
-    def ask(self, n: int) -> NDArray[np.float64]:
-        """Reserve n new draws from the prior for running elsewhere; return them (n, d)."""
-        if self.prior is None:
-            raise ArgumentError(
-                "prior", "ask draws from the prior; open the store with it, SimulationStore(path, prior)."
-            )
-        count = as_count(n, "n")
-        with self._transaction() as connection:
-            start = _length(connection, "asked")
-            theta = drawn_parameters(self.prior, self.seed, "asked", start + count)
-            self._enter_rows("asked", theta, Plan(self.seed), "asked")
-        return theta[start:]
-
-    def tell(self, which: ArrayLike, x: Any, reasons: Sequence[str] | None = None) -> None:
-        """Record the results of rows that `ask` returned, in one transaction.
-
-        Parameters
-        ----------
-        which : array_like
-            The parameters (n, d) as `ask` returned them, or the ids of the rows: the index of `pending` or `frame`.
-        x : array_like of shape (n, s), frame or list of dicts
-            Summaries; a row with NaN, or None instead of a row, is a failed simulation. Names are those of the other
-            simulations, in any order.
-        reasons : sequence of str, optional
-            Why rows failed, "" for those that did not.
-        """
-        ids = self._ids(which)
-        results = _given_results(x, reasons, len(ids), "which")
-        with self._transaction() as connection:
-            for identifier, result in zip(ids, self._given_in_order(results), strict=True):
-                if not _finish(connection, "id = :id AND status = 'asked'", result, id=identifier):
-                    raise ArgumentError(
-                        "which", f"row {identifier} has its result already; nothing of this call was recorded."
-                    )
-
-    def pending(self) -> "pd.DataFrame":
-        """Return the rows that were asked for and have no result yet: parameters, with the ids as their index."""
-        import pandas as pd
-
-        rows = self._pending()
-        theta = self._theta([(stored, intact) for _, stored, intact in rows])
-        return pd.DataFrame(theta, columns=list(self.names), index=pd.Index([row[0] for row in rows], name="id"))
-
-    def add(self, theta: ArrayLike, x: Any, reasons: Sequence[str] | None = None) -> None:
-        """Add simulations that exist already.
-
-        Parameters
-        ----------
-        theta : array_like of shape (n, d)
-            Parameters, from any proposal.
-        x, reasons
-            As `tell` takes them.
-        """
-        parameters = self._given_parameters(theta, "theta")
-        results = _given_results(x, reasons, len(parameters), "theta")
-        with self._transaction() as connection:
-            start = _length(connection, "added")
-            self._enter_round("added", Plan(self.seed))
-            _insert(connection, "added", start, parameters, "asked")
-            for row, result in enumerate(self._given_in_order(results), start):
-                _finish(connection, "round = 'added' AND row = :row", result, row=row)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -281,35 +197,22 @@ class SimulationStore:
         if not rows:
             where = "" if round is None else f" in round {round}"
             raise StoreError(
-                f"the store {self.path} holds no finished simulations{where} yet; run simulate(...) or tell results "
+                f"the store {self.path} holds no finished simulations{where} yet; run simulate(..., store=...) "
                 "first.",
                 path=self.path,
                 round=None if round is None else str(round),
             )
         return self._assembled(rows, round)
 
-    def frame(self) -> "pd.DataFrame":
-        """Return the finished simulations as a pandas frame: parameters, x1, x2, …, valid, reason, round, seconds."""
-        import pandas as pd
-
-        rows = self._finished(None, None)
-        frame = (
-            self._assembled(rows, None).frame() if rows else pd.DataFrame(columns=[*self.names, "valid", "reason"])
-        )
-        frame["round"] = [row.round for row in rows]
-        frame["seconds"] = np.array([row.seconds for row in rows], dtype=np.float64)
-        frame.index = pd.Index([row.id for row in rows], name="id")
-        return frame
-
     def parameters(self, round: int | str = 0) -> NDArray[np.float64] | None:
         """Return the parameters planned for a round (n, d), finished or not; None if there is no such round."""
-        found = self._rows(f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row", (str(round),))
-        return self._theta(found) if found else None
+        found = self._rows("SELECT theta FROM simulations WHERE round = ? ORDER BY row", (str(round),))
+        return self._theta([stored for (stored,) in found]) if found else None
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows are open, running, asked, done and failed."""
+        """Return how many rows are open, running, done and failed."""
         found = dict(self._rows("SELECT status, count(*) FROM simulations GROUP BY status"))
-        return {status: found.get(status, 0) for status in ("open", "running", "asked", "done", "failed")}
+        return {status: found.get(status, 0) for status in ("open", "running", "done", "failed")}
 
     # ---- second thoughts -----------------------------------------------------------------------------------------
 
@@ -326,34 +229,13 @@ class SimulationStore:
             width = self._required_width(label) or self._usual_width(label) or 0
             n = connection.execute(
                 "UPDATE simulations SET status = 'open', x = NULL, raw = NULL, raw_shape = NULL, reason = '', "
-                "seconds = NULL, checksum = row_checksum(round, row, theta, NULL, NULL, NULL, '') "
+                "seconds = NULL "
                 "WHERE round = ? AND (status = 'failed' OR (status = 'done' AND length(x) != ?))",
                 (label, 8 * width),
             ).rowcount
             if n:
                 self._write_plan(label, self._plans()[label]._replace(simulator=""))
         return n
-
-    def resummarize(self, summarize: Callable[[NDArray[np.float64]], Any]) -> int:
-        """Compute the summaries of every stored raw data set again, with another function; return their number."""
-        with self._transaction() as connection:
-            found = connection.execute(
-                "SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL"
-            ).fetchall()
-            results = [
-                summarized(_array(raw, shape), summarize)._replace(seconds=seconds)
-                for _, raw, shape, seconds in found
-            ]
-            known = {len(r.names): sorted(r.names) for r in reversed(results) if r.names and not r.reason}
-            for number, names in self._summary_names().items():
-                if known.get(number) != sorted(names):
-                    connection.execute("DELETE FROM header WHERE key = ?", (f"names of {number} summaries",))
-            for (identifier, *_), result in zip(found, self._in_first_order(results), strict=True):
-                _finish(connection, "id = :id", result, id=identifier)
-            for label, plan in self._plans().items():
-                if plan.summarize:
-                    self._write_plan(label, plan._replace(summarize=_signature(summarize)))
-        return len(found)
 
     def close(self) -> None:
         """Close the file."""
@@ -414,10 +296,10 @@ class SimulationStore:
             Makes summaries of raw data.
         """
         with self._transaction():
-            before = self._enter_rows(label, theta, plan, "open")
+            before = self._enter_rows(label, theta, plan)
             if summarize is None or not _differ(before.summarize, plan.summarize):
                 return
-            number = self.resummarize(summarize)
+            number = self._resummarize(summarize)
         message = (
             f"the store {self.path} was filled with another summarize. The summaries of its {number} simulations "
             "with raw data were computed again with the one given now."
@@ -486,16 +368,14 @@ class SimulationStore:
                 return None
             where = "WHERE round = ? AND status = 'open' AND row >= ? AND row < ?"
             batch = (label, first, (first // size + 1) * size)
-            found = connection.execute(
-                f"SELECT row, theta, {INTACT} FROM simulations {where} ORDER BY row", batch
-            ).fetchall()
+            found = connection.execute(f"SELECT row, theta FROM simulations {where} ORDER BY row", batch).fetchall()
             taken = connection.execute(
                 f"UPDATE simulations SET status = 'running', worker = ?, lease = ? {where}",
                 (worker, now + self.settings.lease, *batch),
             ).rowcount
             if taken != len(found) or not found:
                 raise self._damaged(f"rows of round {label} cannot be leased")
-        return [row for row, *_ in found], self._theta([(stored, intact) for _, stored, intact in found])
+        return [row for row, *_ in found], self._theta([stored for _, stored in found])
 
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another worker finished first stays as it is.
@@ -514,8 +394,8 @@ class SimulationStore:
                 where = "round = :label AND row = :row AND status IN ('open', 'running')"
                 _finish(connection, where, result, label=label, row=row)
 
-    def tally(self, label: str, n: int) -> tuple[int, int, int]:
-        """Return how many of the first n rows of a round are finished, how many of these failed, and how many run.
+    def tally(self, label: str, n: int) -> tuple[int, int]:
+        """Return how many of the first n rows of a round are finished, and how many of these failed.
 
         Parameters
         ----------
@@ -524,26 +404,10 @@ class SimulationStore:
         n : int
             How many rows are looked at.
         """
-        counts = dict(
-            self._rows(
-                "SELECT status, count(*) FROM simulations WHERE round = ? AND row < ? GROUP BY status", (label, n)
-            )
-        )
+        statement = "SELECT status, count(*) FROM simulations WHERE round = ? AND row < ? GROUP BY status"
+        counts = dict(self._rows(statement, (label, n)))
         failed = counts.get("failed", 0)
-        return counts.get("done", 0) + failed, failed, counts.get("running", 0)
-
-    def raise_if_stalled(self, label: str, seconds: float) -> None:
-        """Raise if nothing could be leased for longer than any lease lasts, although no worker holds a row.
-
-        Parameters
-        ----------
-        label : str
-            The round.
-        seconds : float
-            How long nothing could be leased.
-        """
-        if seconds > self.settings.lease:
-            raise self._damaged(f"rows of round {label} are neither finished nor can they be leased")
+        return counts.get("done", 0) + failed, failed
 
     def keeper(self) -> Callable[[NDArray[np.float64], Sequence[Result]], list[Result]]:
         """Return a function that appends simulations which a method ran itself, without those that are there.
@@ -555,12 +419,12 @@ class SimulationStore:
 
         def _keep(theta: NDArray[np.float64], results: Sequence[Result]) -> list[Result]:
             with self._transaction() as connection:
-                self._enter_round("method", Plan(self.seed))
+                self._enter_round("method", Plan(0))
                 ordered = self._in_first_order(results)
                 for values, result in zip(theta, ordered, strict=True):
                     if (_blob(values), _blob(result.x)) not in there:
                         row = _length(connection, "method")
-                        _insert(connection, "method", row, values[None, :], "asked")
+                        _insert(connection, "method", row, values[None, :])
                         _finish(connection, "round = 'method' AND row = :row", result, row=row)
             return ordered
 
@@ -582,10 +446,26 @@ class SimulationStore:
                 connection.execute("INSERT OR REPLACE INTO header VALUES (?, ?)", (key, mark))
             return self._header(key) or mark
 
-    def raw_names(self, number: int) -> list[str] | None:
-        """Return the names of so many raw values, in the order in which the simulator returned them first."""
-        found = self._header(f"names of {number} raw values")
-        return None if found is None else list(json.loads(found))
+    def _resummarize(self, summarize: Callable[[NDArray[np.float64]], Any]) -> int:
+        """Compute the summaries of every stored raw data set again, with another function; return their number."""
+        with self._transaction() as connection:
+            found = connection.execute(
+                "SELECT id, raw, raw_shape, seconds FROM simulations WHERE raw IS NOT NULL"
+            ).fetchall()
+            results = [
+                summarized(_array(raw, shape), summarize)._replace(seconds=seconds)
+                for _, raw, shape, seconds in found
+            ]
+            known = {len(r.names): sorted(r.names) for r in reversed(results) if r.names and not r.reason}
+            for number, names in self._summary_names().items():
+                if known.get(number) != sorted(names):
+                    connection.execute("DELETE FROM header WHERE key = ?", (f"names of {number} summaries",))
+            for (identifier, *_), result in zip(found, self._in_first_order(results), strict=True):
+                _finish(connection, "id = :id", result, id=identifier)
+            for label, plan in self._plans().items():
+                if plan.summarize:
+                    self._write_plan(label, plan._replace(summarize=_signature(summarize)))
+        return len(found)
 
     # ---- rounds and their plans --------------------------------------------------------------------------------
 
@@ -603,7 +483,7 @@ class SimulationStore:
             self._rows("INSERT INTO rounds VALUES (?, ?, ?)", (label, len(plans), json.dumps(plan._asdict())))
             return plan
         noted = plans[label]
-        if label in ("added", "method"):
+        if label in RESERVED:
             return noted
         self._check_alike(label, noted, plan)
         if not noted.simulator:
@@ -639,10 +519,10 @@ class SimulationStore:
                     round=label,
                 )
 
-    def _enter_rows(self, label: str, theta: NDArray[np.float64], plan: Plan, status: str) -> Plan:
+    def _enter_rows(self, label: str, theta: NDArray[np.float64], plan: Plan) -> Plan:
         before = self._enter_round(label, plan)
-        statement = f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row LIMIT ?"
-        there = self._theta(self._rows(statement, (label, len(theta))))
+        statement = "SELECT theta FROM simulations WHERE round = ? ORDER BY row LIMIT ?"
+        there = self._theta([stored for (stored,) in self._rows(statement, (label, len(theta)))])
         differs = ~np.isclose(there, theta[: len(there)], rtol=1e-9, atol=0.0).all(axis=1)
         if differs.any():
             source = "proposal" if plan.proposal else "prior"
@@ -653,7 +533,7 @@ class SimulationStore:
                 path=self.path,
                 round=label,
             )
-        _insert(self._connection, label, len(there), theta[len(there) :], status)
+        _insert(self._connection, label, len(there), theta[len(there) :])
         return before
 
     # ---- names of summaries: the order in which so many of them come first holds for all others -------------------
@@ -668,25 +548,12 @@ class SimulationStore:
         """Return results whose named values are in the order that came first, which is noted; see `in_order`."""
         ordered = []
         for result in results:
-            orders = []
-            for kind, names in (("summaries", result.names), ("raw values", result.raw_names)):
-                key = f"names of {len(names or ())} {kind}"
-                if names is not None and not result.reason:
-                    self._rows("INSERT OR IGNORE INTO header VALUES (?, ?)", (key, json.dumps(names)))
-                orders.append(None if names is None else json.loads(self._header(key) or "null"))
-            ordered.append(in_order(result, *orders))
-        return ordered
-
-    def _given_in_order(self, results: Sequence[Result]) -> list[Result]:
-        """Return results made elsewhere in the first order; raise for other names, since a row has one result."""
-        ordered = self._in_first_order(results)
-        for i, (given, result) in enumerate(zip(results, ordered, strict=True)):
-            if result.reason != given.reason:
-                raise ArgumentError(
-                    "x",
-                    f"row {i} of x {result.reason}. Give the same names, or values without names, in that order; "
-                    "nothing of this call was recorded.",
-                )
+            if result.names is not None:
+                key = f"names of {len(result.names)} summaries"
+                if not result.reason:
+                    self._rows("INSERT OR IGNORE INTO header VALUES (?, ?)", (key, json.dumps(result.names)))
+                result = in_order(result, json.loads(self._header(key) or "null"))
+            ordered.append(result)
         return ordered
 
     # ---- rows and arrays -----------------------------------------------------------------------------------------
@@ -694,7 +561,7 @@ class SimulationStore:
     def _finished(self, round: int | str | None, n: int | None) -> list[_Row]:
         label = None if round is None else str(round)
         found = self._rows(
-            f"SELECT id, round, theta, x, raw, raw_shape, reason, seconds, {INTACT} FROM simulations "
+            "SELECT theta, x, raw, raw_shape, reason FROM simulations "
             "JOIN rounds ON label = round WHERE status IN ('done', 'failed') AND (?1 IS NULL OR round = ?1) "
             "AND (?2 IS NULL OR row < ?2) ORDER BY position, row",
             (label, n),
@@ -703,7 +570,7 @@ class SimulationStore:
 
     def _assembled(self, rows: list[_Row], round: int | str | None) -> Simulations:
         """Return rows as arrays; x has the length of round 0, or that of most rows, whichever came first."""
-        theta = self._theta([(row.theta, row.intact) for row in rows])
+        theta = self._theta([row.theta for row in rows])
         widths = [0 if row.x is None or row.reason else len(row.x) // 8 for row in rows]
         width = self._required_width(round)
         others = "most returned" if width is None else "the first round has"
@@ -718,12 +585,11 @@ class SimulationStore:
             x[i] = _array(rows[i].x or b"")
         return Simulations(theta, x, valid, reasons, _raw(rows, valid), self.names, self._summary_names().get(s))
 
-    def _theta(self, found: Sequence[tuple[bytes, int]]) -> NDArray[np.float64]:
-        """Return stored parameters as rows (n, d); raise if a checksum is wrong."""
-        damaged = [i for i, (_, intact) in enumerate(found) if not intact]
-        if damaged:
-            raise self._damaged(f"the checksum of {len(damaged)} row(s) is wrong")
-        return _array(b"".join(stored for stored, _ in found)).reshape(len(found), len(self.names))
+    def _theta(self, found: Sequence[bytes]) -> NDArray[np.float64]:
+        """Return stored parameters as rows (n, d)."""
+        if any(len(stored) != 8 * len(self.names) for stored in found):
+            raise self._damaged("rows do not hold one number for each parameter")
+        return _array(b"".join(found)).reshape(len(found), len(self.names))
 
     def _required_width(self, round: int | str | None) -> int | None:
         """Return the length that x must have in a round other than the first; None if that of most rows decides."""
@@ -737,40 +603,6 @@ class SimulationStore:
             (label,),
         )
         return int(found[0][0]) if found else None
-
-    def _pending(self) -> list[tuple[int, bytes, int]]:
-        return self._rows(f"SELECT id, theta, {INTACT} FROM simulations WHERE status = 'asked' ORDER BY id")
-
-    def _ids(self, which: ArrayLike) -> list[int]:
-        """Return the ids of rows given by id or by parameters; refuse those that nobody asked for."""
-        given, pending = np.asarray(which), self._pending()
-        if given.dtype.kind in "iu" and given.ndim == 1:
-            known: dict[Any, int] = {identifier: identifier for identifier, *_ in pending}
-            keys: list[Any] = [int(item) for item in given]
-        else:
-            known = {stored: identifier for identifier, stored, _ in reversed(pending)}
-            keys = [_blob(row) for row in self._given_parameters(which, "which")]
-        unknown = [i for i, key in enumerate(keys) if key not in known]
-        if unknown:
-            raise ArgumentError(
-                "which",
-                f"{len(unknown)} row(s) of which were not asked for, or have their results already (first: "
-                f"{unknown[0]}). Use add(theta, x) for simulations with parameters of your own.",
-            )
-        if len(set(keys)) != len(keys):
-            raise ArgumentError("which", "which has a row twice; give each once.")
-        return [known[key] for key in keys]
-
-    def _given_parameters(self, theta: ArrayLike, name: str) -> NDArray[np.float64]:
-        rows = np.asarray(theta, dtype=np.float64)
-        rows = rows.reshape(-1, 1) if rows.ndim == 1 and len(self.names) == 1 else np.atleast_2d(rows)
-        if rows.ndim != 2 or rows.shape[1] != len(self.names) or not np.isfinite(rows).all():
-            raise ArgumentError(
-                name,
-                f"{name} has shape {np.shape(theta)}; give finite rows (n, {len(self.names)}) of the parameters "
-                f"{', '.join(self.names)}.",
-            )
-        return rows
 
     # ---- the file ------------------------------------------------------------------------------------------------
 
@@ -829,11 +661,7 @@ class SimulationStore:
         if application == FORMAT[0]:
             return True
         if application != 0 or self._rows("SELECT count(*) FROM sqlite_master")[0][0] > 0:
-            raise StoreFormatError(
-                f"{self.path} is a SQLite file of another program, not a simulation store. Give another name; this "
-                "file was left as it is.",
-                path=self.path,
-            )
+            raise self._foreign()
         return False
 
     def _tune(self) -> None:
@@ -859,16 +687,20 @@ class SimulationStore:
                     "for it, or end it.",
                     path=self.path,
                 ) from error
-            if any(
-                word in text
-                for word in ("malformed", "not a database", "corrupt", "disk image", "user-defined function")
-            ):
+            if "not a database" in text:
+                raise self._foreign() from error
+            if any(word in text for word in ("malformed", "corrupt", "disk image")):
                 raise self._damaged(text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
                 "and that the disk is not full.",
                 path=self.path,
             ) from error
+
+    def _foreign(self) -> StoreFormatError:
+        return StoreFormatError(
+            f"{self.path} is not a simulation store. Give another name; this file was left as it is.", path=self.path
+        )
 
     def _damaged(self, what: str) -> StoreDamagedError:
         return StoreDamagedError(
@@ -928,26 +760,11 @@ def drawn_parameters(prior: Prior, seed: int, label: str, n: int) -> NDArray[np.
 
 
 def _check_place(path: str) -> None:
-    """Raise unless there may be a store at a path."""
-    place = Path(path)
-    if path == ":memory:":
-        return
-    if place.exists() and not place.is_file():
+    """Raise unless there may be a store at a path: opening a pipe would wait for ever."""
+    if path != ":memory:" and Path(path).exists() and not Path(path).is_file():
         raise StoreError(
             f"the store {path} is a folder or a device; give the name of a file, such as runs.sqlite.", path=path
         )
-    if not place.parent.is_dir():
-        raise StoreError(
-            f"the store {path} lies in a folder that does not exist; create {place.parent} first.", path=path
-        )
-    if place.exists() and place.stat().st_size > 0:
-        with place.open("rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                raise StoreFormatError(
-                    f"{path} is not a simulation store: it is not a SQLite file. Give another name; this file was "
-                    "left as it is.",
-                    path=path,
-                )
 
 
 # ---- how values are stored -----------------------------------------------------------------------------------
@@ -970,23 +787,15 @@ def _differ(then: str, now: str) -> bool:
     return name != other or (bool(source and text) and source != text)
 
 
-def _checksum(
-    round: str, row: int, theta: bytes, x: bytes | None, raw: bytes | None, shape: str | None, reason: str
-) -> int:
-    text = f"{round} {row} {shape} {reason} {x is None} {len(theta)} {len(x or b'')}"
-    return zlib.crc32(b"".join([text.encode(), theta, x or b"", raw or b""]))
-
-
 def _length(connection: sqlite3.Connection, label: str) -> int:
     return int(connection.execute("SELECT count(*) FROM simulations WHERE round = ?", (label,)).fetchone()[0])
 
 
-def _insert(connection: sqlite3.Connection, label: str, start: int, theta: NDArray[np.float64], status: str) -> None:
+def _insert(connection: sqlite3.Connection, label: str, start: int, theta: NDArray[np.float64]) -> None:
     """Append rows of parameters to a round."""
     connection.executemany(
-        "INSERT INTO simulations (round, row, theta, status, checksum) "
-        "VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, NULL, NULL, NULL, ''))",
-        ((label, row, _blob(values), status) for row, values in enumerate(theta, start)),
+        "INSERT INTO simulations (round, row, theta, status) VALUES (?, ?, ?, 'open')",
+        ((label, row, _blob(values)) for row, values in enumerate(theta, start)),
     )
 
 
@@ -1003,8 +812,7 @@ def _finish(connection: sqlite3.Connection, where: str, result: Result, **which:
     return (
         connection.execute(
             "UPDATE simulations SET status = :status, x = :x, raw = :raw, raw_shape = :shape, reason = :reason, "
-            "seconds = :seconds, worker = NULL, lease = NULL, "
-            f"checksum = row_checksum(round, row, theta, :x, :raw, :shape, :reason) WHERE {where}",
+            f"seconds = :seconds, worker = NULL, lease = NULL WHERE {where}",
             {**found, **which},
         ).rowcount
         == 1
@@ -1034,38 +842,3 @@ def _raw(rows: Sequence[_Row], valid: NDArray[np.bool_]) -> NDArray[Any] | None:
     ragged = np.empty(len(rows), dtype=object)
     ragged[:] = arrays
     return ragged
-
-
-def _given_results(x: Any, reasons: Sequence[str] | None, n: int, partner: str) -> list[Result]:
-    """Return results made elsewhere, each finite or with a reason, and with names where it has them."""
-    common = names_of(x, batch=True)
-    values = x.to_numpy() if hasattr(x, "to_numpy") else x
-    try:
-        rows = [] if isinstance(values, str | bytes | Mapping) else list(values)
-    except TypeError:
-        rows = []
-    if not rows:
-        raise ArgumentTypeError(
-            "x",
-            f"x is {x!r}; give one row of summaries for each simulation, (n, s), for example [[0.5], [1.5]], with "
-            "None for one that failed.",
-        )
-    check_same_length(rows, "x", n, partner)
-    texts = [""] * n if reasons is None else list(reasons)
-    check_same_length(texts, "reasons", n, partner)
-    return [_given_result(row, common or names_of(row), text) for row, text in zip(rows, texts, strict=True)]
-
-
-def _given_result(row: Any, names: tuple[str, ...] | None, reason: str) -> Result:
-    if row is None:
-        return Result(None, None, reason or "no result", np.nan, names)
-    try:
-        x = np.asarray(list(row.values()) if isinstance(row, Mapping) else row, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentTypeError(
-            "x", f"x has the row {row!r}; give numbers, or None for a simulation that failed."
-        ) from None
-    if names is not None and not len(set(names)) == len(names) == len(x):
-        raise ArgumentError("x", f"x has a row with the names {', '.join(names)}; give each once, with one number.")
-    usable = x.size > 0 and np.isfinite(x).all()
-    return Result(x, None, reason or ("" if usable else NOT_FINITE), np.nan, names)

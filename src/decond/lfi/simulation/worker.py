@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,7 @@ class _UnusableError(ValueError):
 class Result(NamedTuple):
     """What came of one simulation: summaries (s,), raw data if there are any, the reason if it failed, its time.
 
-    `names` are those of the summaries, where they came in a dict or a pandas Series or frame; `raw_names`, those of
-    the raw data.
+    `names` are those of the summaries, where they came in a dict or a pandas Series or frame.
     """
 
     x: NDArray[np.float64] | None
@@ -65,7 +64,6 @@ class Result(NamedTuple):
     reason: str = ""
     seconds: float = 0.0
     names: tuple[str, ...] | None = None
-    raw_names: tuple[str, ...] | None = None
 
 
 def generator(seed: int, purpose: int, label: str, number: int) -> np.random.Generator:
@@ -111,11 +109,10 @@ def call(functions: Functions, theta: NDArray[np.float64], rng: np.random.Genera
     return [result._replace(seconds=seconds) for result in results]
 
 
-def in_order(result: Result, names: Sequence[str] | None, raw_names: Sequence[str] | None = None) -> Result:
+def in_order(result: Result, names: Sequence[str] | None) -> Result:
     """Return a result with its summaries in the order of `names`, which are those of the first simulation.
 
-    One with as many values under other names has failed, and so has one whose raw data are not in the order of
-    `raw_names`: they were summarized by position.
+    One with as many values under other names has failed.
 
     Parameters
     ----------
@@ -123,22 +120,14 @@ def in_order(result: Result, names: Sequence[str] | None, raw_names: Sequence[st
         What a call returned.
     names : sequence of str, optional
         The names of so many summaries in the first simulation.
-    raw_names : sequence of str, optional
-        The names of so many raw values in the first simulation.
 
     Examples
     --------
     >>> in_order(Result(np.array([1.0, 2.0]), names=("sd", "mean")), ["mean", "sd"]).x
     array([2., 1.])
     """
-    if result.raw_names is not None and raw_names is not None and list(result.raw_names) != list(raw_names):
-        reason = (
-            f"returned raw data {', '.join(result.raw_names)} where the first simulation has {', '.join(raw_names)}, "
-            "and summarize gets values without names; return them in one order"
-        )
-        return result._replace(x=None, raw=None, reason=result.reason or reason)
     found = result.names
-    if found is None or names is None or result.x is None or list(found) == list(names) or len(found) != len(names):
+    if found is None or names is None or result.x is None or list(found) == list(names):
         return result
     if sorted(found) != sorted(names):
         reason = f"returned {', '.join(found)} where the first simulation has {', '.join(names)}"
@@ -223,9 +212,11 @@ def _result(output: object, names: tuple[str, ...] | None, summarize: Simulator 
         numbers = _numbers(output)
         if summarize is None:
             return _summaries(numbers, names)
+        if names is not None:
+            raise _UnusableError(f"returned raw data with names ({', '.join(names)}), and summarize gets values only")
     except _UnusableError as error:
         return Result(None, reason=str(error))
-    return summarized(numbers, summarize)._replace(raw_names=names)
+    return summarized(numbers, summarize)
 
 
 def _summaries(x: NDArray[np.float64], names: tuple[str, ...] | None) -> Result:
@@ -238,7 +229,7 @@ def _summaries(x: NDArray[np.float64], names: tuple[str, ...] | None) -> Result:
     return Result(np.atleast_1d(x), None, "" if np.isfinite(x).all() else NOT_FINITE, names=names)
 
 
-def _numbers(output: Any) -> NDArray[np.float64]:
+def _numbers(output: object) -> NDArray[np.float64]:
     if output is None:
         raise _UnusableError("returned None")
     try:
@@ -391,10 +382,9 @@ class WorkerProcess:
         return process
 
 
-def _pipe(pipe: Any) -> BinaryIO:
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
-    found: BinaryIO = pipe
-    return found
+    return pipe
 
 
 def _end(pid: int) -> None:
@@ -446,7 +436,7 @@ def _set_alarm(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _send(pipe: BinaryIO, message: object) -> None:
+def _send(pipe: IO[bytes], message: object) -> None:
     pipe.write(pickle.dumps(message))
     pipe.flush()
 

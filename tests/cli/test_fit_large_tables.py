@@ -1,14 +1,17 @@
 """`decond fit --sparse` on Parquet files: streamed by this process, by workers beside it, or by a cluster."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import distributed
 import numpy as np
 import pandas as pd
 import pytest
 from commands import decond, refusal
+from report_pages import ReportPage
 
 from decond.cli.fit_request import FitRequest, prepare
 from decond.io import load
@@ -18,25 +21,16 @@ SPARSE = ("--x", "wind", "--x", "height", "--z", "power", "--sparse", "--inducin
 """Few iterations: sums that differ anywhere show in the first ones, and each is two passes over all workers."""
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Return a folder in which commands run, with a table in three Parquet files and as CSV."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
+@pytest.fixture(autouse=True)
+def inputs(folder):
+    """Write a table as three Parquet files and as CSV."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"wind": rng.uniform(0, 6, ROWS), "height": rng.uniform(0, 1, ROWS)})
     table["power"] = np.sin(table["wind"]) + table["height"] + 0.1 * rng.standard_normal(ROWS)
     table.to_csv("table.csv", index=False)
-    (tmp_path / "table").mkdir()
+    (folder / "table").mkdir()
     for i in range(3):
         table[i * ROWS // 3 : (i + 1) * ROWS // 3].to_parquet(f"table/part{i}.parquet", row_group_size=301)
-    return tmp_path
-
-
-def run(*arguments):
-    """Run a command in a process of its own, where every warning is an error."""
-    command = [sys.executable, "-W", "error", "-m", "decond", "fit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def test_files_give_the_model_of_the_same_table_as_text(folder):
@@ -63,6 +57,15 @@ def test_the_picture_shows_a_sample_of_a_table_on_disk(folder):
     np.testing.assert_array_equal(seen.z, table["power"])
 
 
+def test_a_table_on_disk_is_reported_from_a_sample(folder):
+    wind = np.random.default_rng(0).uniform(0, 9, 11_000)
+    pd.DataFrame({"wind": wind, "power": wind**2}).to_parquet("long.parquet")
+    decond("fit", "long.parquet", "--x", "wind", "--z", "power", "--sparse", "--inducing", 5, "--report", "r.html")
+    read = ReportPage(Path("r.html").read_text(encoding="utf-8"))
+    assert [line[2] for line in read.rows("data-shape")] == ["11,000", "11,000"]
+    assert [re.findall(r"[\d,]*\d", note) for note in read.items("notes")] == [["5,000", "11,000"]]
+
+
 def assert_same_model(name, other):
     """Compare predictions: sums are equal to rounding, which the search for hyperparameters amplifies."""
     query = pd.DataFrame({"wind": np.linspace(0.5, 5.5, 9), "height": np.linspace(0.1, 0.9, 9)})
@@ -72,7 +75,9 @@ def assert_same_model(name, other):
 @pytest.mark.slow  # a process that starts three others
 def test_workers_on_this_machine_give_the_same_answer_and_no_noise(folder):
     decond("fit", "table", *SPARSE)
-    found = run("table", *SPARSE, "--workers", 2, "--json", "-o", "workers.decond")
+    command = [sys.executable, "-W", "error", "-m", "decond", "fit", "table", *map(str, SPARSE), "--json"]
+    options = ["--workers", "2", "-o", "workers.decond"]
+    found = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600)
     assert (found.returncode, found.stderr) == (0, "")
     assert json.loads(found.stdout)["model"] == "workers.decond"
     assert_same_model("workers.decond", "model.decond")
@@ -80,14 +85,8 @@ def test_workers_on_this_machine_give_the_same_answer_and_no_noise(folder):
 
 def test_a_running_cluster_does_the_work(folder):
     decond("fit", "table", *SPARSE)
-    options = {
-        "n_workers": 1,
-        "threads_per_worker": 2,
-        "processes": False,
-        "protocol": "tcp",
-        "dashboard_address": "127.0.0.1:0",
-    }
-    with distributed.LocalCluster(**options, silence_logs="ERROR") as local:
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": "127.0.0.1:0", "silence_logs": "ERROR"}
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as local:
         for table in ("table", "table.csv"):
             decond("fit", table, *SPARSE, "--cluster", local.scheduler_address, "-o", "cluster.decond", "--force")
             assert_same_model("cluster.decond", "model.decond")
