@@ -53,7 +53,7 @@ PLAN = Figure5Settings(
 def everything(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FIGURES, "figure5", lambda folder, report: figure5.write(folder, report, PLAN))
-        patch.delitem(FIGURES, "figure3")  # tests/unit/test_paper.py has it
+        patch.delitem(FIGURES, "figure3")  # test_figures_3_and_4.py has it
         folder = tmp_path_factory.mktemp("figures") / "made"
         result = CliRunner().invoke(app, ["reproduce", "all", "--json", "--output", str(folder)])
     assert (result.exit_code, result.stderr) == (0, "")

@@ -10,7 +10,7 @@ from decond.gp import log_evidence_and_gradient
 from decond.paper import FIGURES, figure4
 from decond.paper.published import Row, compare, tabulated, write_comparison
 
-REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; tests/unit/test_figure5.py has its parts
+REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; test_figure5.py has its parts
 
 
 @pytest.fixture(scope="module")
