@@ -6,13 +6,15 @@ and the remedy.
 
 import datetime
 from collections.abc import Mapping, Sized
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
+    "Seed",
     "as_count",
     "as_generator",
     "as_labels",
@@ -30,8 +32,11 @@ __all__ = [
     "value_names",
 ]
 
+Seed = int | np.random.Generator | None
+"""What starts a random generator; None is 0."""
 
-def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
+
+def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
     """Return points as rows: float64 of shape (n, d); a 1-D array is taken as (n, 1).
 
     With `labels` the entries may also be text or other labels, which are passed on as they are.
@@ -41,7 +46,7 @@ def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
     """
     rows = _as_array(value, name, labels)
     if rows.ndim == 0:
-        raise ArgumentError(name, f"{name} is a single number; give rows of points, for example [[{value}]].")
+        raise ArgumentError(name, f"{name} is a single number; give rows of points, for example [[{rows.item()!r}]].")
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2:
@@ -58,7 +63,7 @@ def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
     return rows
 
 
-def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
+def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False) -> np.ndarray:
     """Return one point as a row (1, d): a number, a 1-D array or dict of d values, or a single row of a table.
 
     >>> as_row([1.0, 2.0], "x").shape
@@ -88,7 +93,7 @@ def _one_value(item: Any, name: str) -> Any:
     return _one_value(next(iter(item)), name)
 
 
-def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return targets as float64 of shape (length,) or (length, k).
 
     >>> as_targets([1, 2], "z", 2, "x")
@@ -106,7 +111,7 @@ def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     return targets
 
 
-def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
     """Return one finite weight for each row; weights may be negative. None means equal weights 1/length.
 
     >>> as_weights(None, "weights", 4, "x")
@@ -120,7 +125,14 @@ def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     return weights
 
 
-def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool = False, remedy: str = "") -> float:
+def as_number(
+    value: SupportsFloat | SupportsIndex | str,
+    name: str,
+    *,
+    minimum: float = -np.inf,
+    strict: bool = False,
+    remedy: str = "",
+) -> float:
     """Return a finite float that is at least `minimum` (or above it, if `strict`).
 
     >>> as_number("0.5", "noise", minimum=0.0)
@@ -140,7 +152,7 @@ def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool =
     return number
 
 
-def as_count(value: Any, name: str) -> int:
+def as_count(value: object, name: str) -> int:
     """Return a whole number of at least one.
 
     >>> as_count(np.int64(3), "n_samples")
@@ -155,7 +167,7 @@ def as_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def as_generator(seed: Any) -> np.random.Generator:
+def as_generator(seed: Seed | np.random.SeedSequence) -> np.random.Generator:
     """Return a random generator: the one given, or one started from a whole number; None means 0.
 
     >>> bool(as_generator(None).random() == as_generator(0).random())
@@ -173,7 +185,7 @@ def as_generator(seed: Any) -> np.random.Generator:
     return np.random.default_rng(int(number))
 
 
-def as_seed(seed: Any) -> int:
+def as_seed(seed: Seed | np.random.SeedSequence) -> int:
     """Return a whole number to start generators from: the one given, one drawn from a generator, or 0 for None.
 
     >>> as_seed(None), as_seed(7)
@@ -185,7 +197,7 @@ def as_seed(seed: Any) -> int:
     return 0 if seed is None else int(seed)
 
 
-def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
 
     >>> as_labels(["a", "b"], "groups", 2, "x")
@@ -202,7 +214,7 @@ def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     return labels
 
 
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     """Raise unless `value` is one of the choices.
 
     >>> check_choice("half", "mediator", ("full", "map"))
@@ -230,7 +242,7 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
         )
 
 
-def frozen(array: Any) -> Any:
+def frozen(array: ArrayLike) -> Any:
     """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it.
 
     >>> original = np.array([1.0])
@@ -318,7 +330,7 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
     return labels
 
 
-def _is_missing(label: Any) -> bool:
+def _is_missing(label: object) -> bool:
     """Tell whether a label is None, NaN, NaT or pandas' NA: missing values do not equal themselves."""
     if label is None:
         return True
@@ -342,7 +354,7 @@ def _check_finite(array: np.ndarray, name: str) -> None:
     )
 
 
-def column_names(rows: Any) -> list[str] | None:
+def column_names(rows: object) -> list[str] | None:
     """Return the names of the columns of a data frame; None if they are no text, or if there are none.
 
     >>> import pandas as pd
@@ -353,7 +365,7 @@ def column_names(rows: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
+def check_column_names(rows: object, name: str, known: list[str] | None) -> None:
     """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order.
 
     >>> check_column_names(np.ones((1, 1)), "x", ["wind"])  # rows without names are taken as they are
@@ -367,7 +379,7 @@ def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
         )
 
 
-def value_names(row: Any) -> list[str] | None:
+def value_names(row: object) -> list[str] | None:
     """Return the names of the values of one point: of a dict, a Series or a frame; None if they have none.
 
     >>> value_names({"early": 1.0, "late": 2.0}), value_names([1.0, 2.0])

@@ -183,13 +183,13 @@ def same(one: Parametrized, other: Parametrized) -> bool:
     )
 
 
-def _same_values(one: Any, other: Any) -> bool:
+def _same_values(one: object, other: object) -> bool:
     if isinstance(one, Parametrized) and isinstance(other, Parametrized):
         return same(one, other)
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(_same_values, one, other))
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
+        return np.array_equal(np.asarray(one), np.asarray(other))
     return bool(one == other)
 
 
@@ -279,7 +279,7 @@ def _walk(module: Parametrized, prefix: str) -> Iterator[tuple[str, Any, Constra
             yield prefix + field.name, value, field.metadata["constraint"]
 
 
-def _children(name: str, value: Any) -> Iterator[tuple[str, Parametrized]]:
+def _children(name: str, value: object) -> Iterator[tuple[str, Parametrized]]:
     if isinstance(value, Parametrized):
         yield name, value
     elif isinstance(value, tuple):
@@ -293,7 +293,7 @@ def _below(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
 
 
-def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
+def _checked(module: Parametrized, field: dataclasses.Field, value: object) -> Any:
     """Return the parameter as a float or a flat float64 array, or raise."""
     constraint: Constraint = field.metadata["constraint"]
     accepted = "a number, or a flat list with one for each column" if field.metadata["per_column"] else "a number"
@@ -319,11 +319,11 @@ def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     return float(array) if array.ndim == 0 else frozen(array)
 
 
-def _given(module: Parametrized, field: dataclasses.Field, value: Any) -> str:
+def _given(module: Parametrized, field: dataclasses.Field, value: object) -> str:
     return f"{type(module).__name__}({field.name}={value!r})"
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return a field as it is shown: numbers with six digits, arrays by their shape unless they are small.
 
     >>> short(1 / 3), short(2.0), short(np.zeros((4, 2)))

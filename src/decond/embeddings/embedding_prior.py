@@ -61,7 +61,7 @@ class EmbeddingPrior(Parametrized):
             yield j, scales[j], spreads[j], centers[j]
 
 
-def _log_covariance(left: Any, right: Any, scale: float, spread: float | None) -> Any:
+def _log_covariance(left: np.ndarray, right: np.ndarray, scale: float, spread: float | None) -> Any:
     """Return log r of one column, for coordinates from the center of ν."""
     apart = -((left - right) ** 2) / (4.0 * scale**2)
     if spread is None:
@@ -69,7 +69,7 @@ def _log_covariance(left: Any, right: Any, scale: float, spread: float | None) -
     return apart - (0.5 * (left + right) / np.hypot(scale, np.sqrt(2.0) * spread)) ** 2
 
 
-def _log_covariance_slope(left: Any, right: Any, scale: float, spread: float | None) -> Any:
+def _log_covariance_slope(left: np.ndarray, right: np.ndarray, scale: float, spread: float | None) -> Any:
     """Return the derivative of the same with respect to log(scale)."""
     apart = (left - right) ** 2 / (2.0 * scale**2)
     if spread is None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_count, as_targets, as_weights, frozen
 from decond.embeddings.herding import Herding
@@ -14,6 +15,8 @@ from decond.notebook import card, curve, definitions
 from decond.parameters import same
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from decond.plotting import EmbeddingDisplay
 
 __all__ = ["MeanEmbedding"]
@@ -36,12 +39,12 @@ class MeanEmbedding:
     array([0.5677])
     """
 
-    def __init__(self, kernel: Kernel, points: Any, weights: Any = None) -> None:
+    def __init__(self, kernel: Kernel, points: ArrayLike, weights: ArrayLike | None = None) -> None:
         self.kernel = as_kernel(kernel, "kernel")
         self.points: np.ndarray = frozen(self.kernel.points(points, "points"))
         self.weights: np.ndarray = frozen(as_weights(weights, "weights", len(self.points), "points"))
 
-    def __call__(self, q: Any) -> np.ndarray:
+    def __call__(self, q: ArrayLike) -> np.ndarray:
         """Return μ at the rows of q."""
         return self.kernel.matmul(q, self.points, self.weights)
 
@@ -79,19 +82,21 @@ class MeanEmbedding:
             )
         return MeanEmbedding(self.kernel, self.points, self.weights / total)
 
-    def herd(self, n: int, candidates: Any = None, kernel: Kernel | None = None) -> np.ndarray:
+    def herd(self, n: int, candidates: ArrayLike | None = None, kernel: Kernel | None = None) -> np.ndarray:
         """Return n super-samples (n, d) from the candidates (by default the points), see `decond.embeddings.herding`.
 
         `kernel` is the kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
         """
         return self.herding(candidates, kernel).draw(as_count(n, "n"))
 
-    def herding(self, candidates: Any = None, kernel: Kernel | None = None) -> Herding:
+    def herding(self, candidates: ArrayLike | None = None, kernel: Kernel | None = None) -> Herding:
         """Return the herding process itself, from which samples can be drawn again and again."""
         rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
         return Herding(self(rows), rows, self.kernel if kernel is None else as_kernel(kernel, "kernel"))
 
-    def plot(self, samples: Any = None, columns: tuple[int, ...] | None = None, ax: Any = None) -> "EmbeddingDisplay":
+    def plot(
+        self, samples: int | ArrayLike | None = None, columns: tuple[int, ...] | None = None, ax: "Axes | None" = None
+    ) -> "EmbeddingDisplay":
         """Draw the weights, negative ones too, in `ax` or a new figure, and return the display.
 
         `samples` are herded samples to be shown with them, or how many to herd; `columns` say which one or two
@@ -149,6 +154,6 @@ class MeanEmbedding:
         return card("MeanEmbedding", "", definitions(entries))
 
 
-def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:
+def weights_expectation(weights: np.ndarray, values: ArrayLike, name: str, partner: str) -> np.ndarray:
     """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k)."""
     return weights.T @ as_targets(values, name, len(weights), partner)

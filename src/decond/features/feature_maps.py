@@ -141,7 +141,7 @@ class FeatureKernel(Kernel):
         return self.replace(variance=factor * self.variance)
 
 
-def as_kernel(value: Any, name: str) -> Kernel:
+def as_kernel(value: Kernel | FeatureMap, name: str) -> Kernel:
     """Return a kernel: itself, or the kernel of a feature map.
 
     Parameters

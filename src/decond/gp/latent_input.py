@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp, rel_entr
 
-from decond.checks import as_rows, check_same_length, frozen
+from decond.checks import Seed, as_rows, check_same_length
 from decond.errors import ArgumentError
 from decond.gp.linear_gaussian import Gradient, Linearization
-from decond.gp.observations import Observation, as_target_variance, with_known_variance
+from decond.gp.observations import Observation, with_known_variance
 from decond.gp.posteriors import MixturePosterior, Posterior, posterior_of
 from decond.gp.priors import Prior
 from decond.linalg import add_to_diagonal, cholesky, gaussian_log_density, multiply, square_root
@@ -85,12 +86,12 @@ class LatentInput(Observation):
                 "weights has columns that are not probabilities; give one column for each target, with values from "
                 "0 to 1 that sum to one.",
             )
-        object.__setattr__(self, "weights", frozen(weights))
-        object.__setattr__(self, "target_variance", as_target_variance(self))
+        self._set(weights=weights)
+        self._set_target_variance()
         if self.logarithm is not None:
-            object.__setattr__(self, "logarithm", frozen(np.asarray(self.logarithm, dtype=np.float64)))
+            self._set(logarithm=np.asarray(self.logarithm, dtype=np.float64))
         if self.assignment is not None:
-            object.__setattr__(self, "assignment", frozen(self._checked_assignment()))
+            self._set(assignment=self._checked_assignment())
 
     def _checked_assignment(self) -> np.ndarray:
         assignment = np.asarray(self.assignment)
@@ -214,21 +215,21 @@ class LogNormalPosterior:
         """Log density of the logarithms of the targets."""
         return self._log.log_evidence
 
-    def mean(self, x: Any) -> np.ndarray:
+    def mean(self, x: ArrayLike) -> np.ndarray:
         """Return the mean of f at the rows of x, (q,)."""
         return self.moments(x)[0]
 
-    def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance of f at the rows of x."""
         mean, variance = self._log.moments(x)
         return self._moments(mean + 0.5 * self._noise**2, variance)
 
-    def covariance(self, x: Any) -> np.ndarray:
+    def covariance(self, x: ArrayLike) -> np.ndarray:
         """Return the covariance of f between the rows of x, (q, q)."""
         mean = self.mean(x) + self._origin
         return np.outer(mean, mean) * np.expm1(self._log.covariance(x))
 
-    def sample(self, x: Any, n: int, seed: Any = None) -> np.ndarray:
+    def sample(self, x: ArrayLike, n: int, seed: Seed = None) -> np.ndarray:
         """Return n joint draws of f at the rows of x, (n, q)."""
         draws = self._log.sample(x, n, seed) + 0.5 * self._noise**2
         return np.asarray(self._unit * np.exp(draws) - self._origin)
@@ -318,7 +319,9 @@ class GibbsState:
         logs -= top
         return np.log(np.exp(logs, out=logs).sum(axis=0)) + top - 0.5 * np.log(2.0 * np.pi * variance)
 
-    def predictive_moments(self, f: np.ndarray, variance: np.ndarray, logarithm: Any = None) -> np.ndarray:
+    def predictive_moments(
+        self, f: np.ndarray, variance: np.ndarray, logarithm: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return mean and second moment of a new target for each column, given f, (2, m)."""
         values, added = f[self._rows], variance
         if logarithm is not None:
@@ -355,7 +358,7 @@ class LeftOut(NamedTuple):
         return cls(mean, second - mean**2, logs)
 
 
-def leave_one_out(log_likelihoods: np.ndarray, predictions: Any) -> LeftOut:
+def leave_one_out(log_likelihoods: np.ndarray, predictions: ArrayLike) -> LeftOut:
     """Return leave-one-out predictions of targets (m,) from posterior draws, by truncated importance sampling.
 
     Draw s counts for target j as 1 / p(z_j | f_s), truncated at √S times the mean (Ionides 2008,
@@ -465,11 +468,7 @@ class _Bound:
         beta = (r * (self._z - self.mean[:, None]) / v).sum(axis=1)
         gram_bar = 0.5 * (np.outer(beta, beta) - multiply(self._whitened.T, self._whitened))
         pulled = self._prior.covariance.symmetric_pullback(self._points, gram_bar, points=with_points)
-        scope = "prior.kernel." if hasattr(self._prior, "kernel") else "prior."
-        gradient: Gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
-        mean_bar = float(beta.sum())
-        shape = np.shape(self._prior.mean)  # type: ignore[attr-defined]
-        gradient["prior.mean"] = np.full(shape, mean_bar) if shape else mean_bar
+        gradient = self._prior.gradient(pulled.parameters, np.array([beta.sum()]))
         slope = (r * (self._squares() / v**2 - 1.0 / v)).sum()
         gradient["observation.noise"] = self._seen.noise * float(slope)
         if with_points:

@@ -15,7 +15,7 @@ import numpy as np
 from decond.gp.latent_input import GibbsState, LeftOut, PooledTargets, leave_one_out
 from decond.gp.model_average import Candidate, stacking_weights
 from decond.gp.observations import with_known_variance
-from decond.gp.search import Model, Objective, Variable
+from decond.gp.search import Model, Objective, Progress, Variable
 from decond.linalg import NotPositiveDefiniteError, square_root
 from decond.parameters import with_leaves
 from decond.threads import one_blas_thread
@@ -60,7 +60,7 @@ def sample_latent_inputs(
     seed: int = 0,
     settings: SamplerSettings | None = None,
     stack_tables: bool = False,
-    progress: Any = None,
+    progress: Progress | None = None,
 ) -> Candidate:
     """Return a candidate whose parts are draws of the hyperparameters and the assignment.
 
@@ -120,7 +120,7 @@ def _sample(
     seed: int,
     settings: SamplerSettings,
     stack_tables: bool,
-    progress: Any,
+    progress: Progress | None,
 ) -> Candidate:
     rng = np.random.default_rng(seed)
     runs: list[list[_Run]] = []
@@ -175,7 +175,7 @@ class _Chain:
         self._factored: bytes = b""
         self._state.draw_assignment(f, self._variance(self._vector))
 
-    def run(self, progress: Any) -> _Run:
+    def run(self, progress: Progress | None) -> _Run:
         """Return the draws that are kept, and leave-one-out predictions from all draws after the warm-up."""
         settings = self._settings
         values, likelihoods, predictions = [], [], []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import frozen
+from decond.checks import Seed, frozen
 from decond.errors import ArgumentError
 from decond.features.feature_maps import FeatureMap
 from decond.gp.linear_gaussian import Linearization, evidence_factor, low_rank_evidence
@@ -124,7 +124,7 @@ class Posterior(abc.ABC):
         covariance = self._covariances(rows, self._cross(rows))
         return 0.5 * (covariance + covariance.T)
 
-    def sample(self, x: ArrayLike, n: int, seed: Any = None) -> Array:
+    def sample(self, x: ArrayLike, n: int, seed: Seed = None) -> Array:
         """Return joint draws of f, also where its covariance is singular (repeated rows, or no uncertainty left).
 
         Parameters
@@ -419,7 +419,7 @@ class MixturePosterior:
             total += weight * (within + step[:, None] * step[None, :])
         return total
 
-    def sample(self, x: ArrayLike, n: int, seed: Any = None) -> Array:
+    def sample(self, x: ArrayLike, n: int, seed: Seed = None) -> Array:
         """Return joint draws of f, each from a part drawn by weight.
 
         Parameters

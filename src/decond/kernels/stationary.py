@@ -348,9 +348,9 @@ def median_heuristic(x: ArrayLike, *, per_column: bool = False, max_points: int 
     return _median_distance(rows)
 
 
-def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
+def check_columns(kernel: Kernel, name: str, value: float | Array, columns: int) -> None:
     """Raise if a parameter with one value for each column does not fit the points."""
-    size = len(value) if np.ndim(value) == 1 else 1
+    size = np.size(value)
     if size not in (1, columns):
         raise ArgumentError(
             name,
@@ -359,12 +359,12 @@ def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
         )
 
 
-def shaped_like(lengthscale: Any, scales: Array) -> Any:
+def shaped_like(lengthscale: float | Array, scales: Array) -> Any:
     """Return a lengthscale for each column, or their root mean square where one serves for all."""
     return scales if np.ndim(lengthscale) == 1 else float(np.sqrt(np.mean(np.square(scales))))
 
 
-def _squared_distance(a: NDArray[Any], b: NDArray[Any], lengthscale: Any) -> Array:
+def _squared_distance(a: NDArray[Any], b: NDArray[Any], lengthscale: float | Array) -> Array:
     """Return squared scaled distances from differences, so that equal rows are at exactly zero.
 
     Coordinates are taken from an origin among the points: data far from zero (calendar years, map coordinates)
@@ -384,7 +384,7 @@ def _reach(left: Array, right: Array) -> float:
 
 
 def _distance_pullback(
-    a: Array, b: Array, lengthscale: Any, squared: Array, bar: Array, points: bool
+    a: Array, b: Array, lengthscale: float | Array, squared: Array, bar: Array, points: bool
 ) -> tuple[Any, Array, Array]:
     """Return the gradient of ``sum(bar * squared)`` with respect to lengthscale, a and b.
 
@@ -415,11 +415,11 @@ def _distance_pullback(
     return slope, a_bar, 2.0 * (column_sums * right - bar.T @ left) / lengthscale
 
 
-def _lengthscale_slope(slopes: Array, lengthscale: Any) -> Any:
+def _lengthscale_slope(slopes: Array, lengthscale: float | Array) -> Any:
     """Return slopes for lengthscales, in their shape, from l ∂/∂l for each column."""
     if np.ndim(lengthscale) == 0:
         return float(slopes.sum()) / lengthscale
-    return (slopes if len(lengthscale) == len(slopes) else slopes.sum(keepdims=True)) / lengthscale
+    return (slopes if np.size(lengthscale) == len(slopes) else slopes.sum(keepdims=True)) / lengthscale
 
 
 def _matern32(squared: Array, out: Array) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """Matrices of low rank: plus noise, and as an approximation of others."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import qr
@@ -58,7 +58,7 @@ class LowRankPlusNoise:
 
 
 def pivoted_cholesky(
-    diagonal: np.ndarray, row: Any, rank: int, tolerance: float = 1e-12
+    diagonal: np.ndarray, row: Callable[[int], np.ndarray], rank: int, tolerance: float = 1e-12
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose up to `rank` pivots greedily: the rows that explain most of what the chosen ones do not.
 

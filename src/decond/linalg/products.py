@@ -5,9 +5,8 @@ on the cores that the other needs. Both memory layouts are welcome; a row-major 
 column-major transpose, so nothing is copied to change the layout.
 """
 
-from typing import Any
-
 import numpy as np
+from scipy import sparse
 from scipy.linalg import blas
 
 __all__ = ["add_to_diagonal", "mirrored", "multiply", "symmetric_product", "times_symmetric", "transposed_times"]
@@ -30,7 +29,7 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return product
 
 
-def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
+def transposed_times(left: np.ndarray | sparse.sparray, right: np.ndarray) -> np.ndarray:
     """Return ``left.T @ right`` for a dense or a sparse left matrix.
 
     >>> from scipy.sparse import csr_array
@@ -94,7 +93,7 @@ def mirrored(lower: np.ndarray) -> np.ndarray:
     return full
 
 
-def add_to_diagonal(matrix: np.ndarray, value: Any) -> None:
+def add_to_diagonal(matrix: np.ndarray, value: float | np.ndarray) -> None:
     """Add a number or a vector to the diagonal, in place.
 
     >>> matrix = np.zeros((2, 2))
