@@ -41,6 +41,21 @@ def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
 
     With `labels` the entries may also be text or other labels, which are passed on as they are.
 
+    Parameters
+    ----------
+    value : array_like of shape (n, d) or (n,)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    labels : bool
+        Whether entries may be text or other labels.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+
+    Examples
+    --------
     >>> as_rows([1, 2, 3], "x").shape
     (3, 1)
     """
@@ -66,6 +81,21 @@ def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
 def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False) -> np.ndarray:
     """Return one point as a row (1, d): a number, a 1-D array or dict of d values, or a single row of a table.
 
+    Parameters
+    ----------
+    value : float, array_like of shape (d,) or (1, d), or dict
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    labels : bool
+        Whether entries may be text or other labels.
+
+    Returns
+    -------
+    ndarray of shape (1, d)
+
+    Examples
+    --------
     >>> as_row([1.0, 2.0], "x").shape
     (1, 2)
     >>> as_row({"early": 1.0, "late": 2.0}, "x")
@@ -96,6 +126,23 @@ def _one_value(item: Any, name: str) -> Any:
 def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return targets as float64 of shape (length,) or (length, k).
 
+    Parameters
+    ----------
+    value : array_like of shape (length,) or (length, k)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,) or (length, k)
+
+    Examples
+    --------
     >>> as_targets([1, 2], "z", 2, "x")
     array([1., 2.])
     """
@@ -114,6 +161,23 @@ def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.nda
 def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
     """Return one finite weight for each row; weights may be negative. None means equal weights 1/length.
 
+    Parameters
+    ----------
+    value : array_like of shape (length,), optional
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,)
+
+    Examples
+    --------
     >>> as_weights(None, "weights", 4, "x")
     array([0.25, 0.25, 0.25, 0.25])
     """
@@ -135,6 +199,25 @@ def as_number(
 ) -> float:
     """Return a finite float that is at least `minimum` (or above it, if `strict`).
 
+    Parameters
+    ----------
+    value : float
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    minimum : float
+        The smallest number that is accepted.
+    strict : bool
+        Whether the minimum itself is not.
+    remedy : str
+        What the error adds.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> as_number("0.5", "noise", minimum=0.0)
     0.5
     >>> as_number(0.0, "noise", minimum=0.0, strict=True)
@@ -155,6 +238,19 @@ def as_number(
 def as_count(value: object, name: str) -> int:
     """Return a whole number of at least one.
 
+    Parameters
+    ----------
+    value : int
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
     >>> as_count(np.int64(3), "n_samples")
     3
     >>> as_count(0, "n_samples")
@@ -200,6 +296,23 @@ def as_seed(seed: Seed | np.random.SeedSequence) -> int:
 def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
 
+    Parameters
+    ----------
+    value : array_like of shape (length,)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,)
+
+    Examples
+    --------
     >>> as_labels(["a", "b"], "groups", 2, "x")
     array(['a', 'b'], dtype=object)
     """
@@ -217,6 +330,17 @@ def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndar
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     """Raise unless `value` is one of the choices.
 
+    Parameters
+    ----------
+    value : str
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    choices : tuple of str
+        What is accepted.
+
+    Examples
+    --------
     >>> check_choice("half", "mediator", ("full", "map"))
     Traceback (most recent call last):
         ...
@@ -229,6 +353,19 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
 def check_same_length(value: Sized, name: str, length: int, partner: str) -> None:
     """Raise unless `value` has as many rows as its partner.
 
+    Parameters
+    ----------
+    value : sized
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Examples
+    --------
     >>> check_same_length([1.0, 2.0], "z", 3, "x")
     Traceback (most recent call last):
         ...
@@ -368,6 +505,17 @@ def column_names(rows: object) -> list[str] | None:
 def check_column_names(rows: object, name: str, known: list[str] | None) -> None:
     """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order.
 
+    Parameters
+    ----------
+    rows : array_like or DataFrame
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    known : list of str, optional
+        Names that the model was fitted on.
+
+    Examples
+    --------
     >>> check_column_names(np.ones((1, 1)), "x", ["wind"])  # rows without names are taken as they are
     """
     names = column_names(rows)

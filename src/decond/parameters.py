@@ -70,6 +70,21 @@ nonnegative = Constraint("zero or positive, and finite", 0.0, False)
 def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = real, per_column: bool = False) -> Any:
     """Declare a dataclass field as a parameter: one number or, if `per_column`, possibly one for each column.
 
+    Parameters
+    ----------
+    default : float, optional
+        The default of the field.
+    constraint : Constraint
+        The values that it may take.
+    per_column : bool
+        Whether it may be a list with one number for each column.
+
+    Returns
+    -------
+    dataclasses.Field
+
+    Examples
+    --------
     >>> class Bump(Parametrized):
     ...     width: float = parameter(default=1.0, constraint=positive)
     >>> Bump(width=0.0)
@@ -119,6 +134,19 @@ class Parametrized:
 def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
     """Return the parameters of a module and of all modules within it, by path.
 
+    Parameters
+    ----------
+    module : Parametrized
+        What holds the parameters.
+    prefix : str
+        What all paths begin with.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> leaves(2.0 * RBF(0.5))
     {'kernel.lengthscale': 0.5, 'variance': 2.0}
@@ -129,6 +157,19 @@ def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
 def constraints(module: Parametrized, prefix: str = "") -> dict[str, Constraint]:
     """Return the constraints of the parameters, by the same paths as `leaves`.
 
+    Parameters
+    ----------
+    module : Parametrized
+        What holds the parameters.
+    prefix : str
+        What all paths begin with.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> constraints(RBF())["lengthscale"].description
     'positive and finite'
@@ -139,6 +180,19 @@ def constraints(module: Parametrized, prefix: str = "") -> dict[str, Constraint]
 def with_leaves(module: Parametrized, values: Mapping[str, Any]) -> Any:
     """Return a copy of the module with the parameters at these paths replaced.
 
+    Parameters
+    ----------
+    module : Parametrized
+        What holds the parameters.
+    values : mapping of str to float or ndarray
+        New values by path.
+
+    Returns
+    -------
+    Parametrized
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> with_leaves(2.0 * RBF(0.5), {"kernel.lengthscale": 1.5})
     2.0 * RBF(lengthscale=1.5)
@@ -174,6 +228,19 @@ def _with_trusted(module: Parametrized, changes: dict[str, Any]) -> Any:
 def same(one: Parametrized, other: Parametrized) -> bool:
     """Tell whether two modules are equal in structure, parameters and data.
 
+    Parameters
+    ----------
+    one : Parametrized
+        A module.
+    other : Parametrized
+        Another one.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> same(RBF(0.5), RBF(0.5)), same(RBF(0.5), RBF(0.6))
     (True, False)
@@ -213,6 +280,19 @@ def added(*parts: Mapping[str, Any]) -> Gradient:
 def below(name: str, gradient: Mapping[str, Any]) -> Gradient:
     """Return the gradient of a module within another one, where it is the field `name`.
 
+    Parameters
+    ----------
+    name : str
+        The field.
+    gradient : mapping of str to float or ndarray
+        Slopes by path within it.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> below("kernel", {"lengthscale": 2.0})
     {'kernel.lengthscale': 2.0}
     """

@@ -75,7 +75,21 @@ class KernelBayesRule(Operator):
         self.evidence_regularization = check_regularization(evidence_regularization, "evidence_regularization")
 
     def fit(self, x: ArrayLike, y: ArrayLike, y_prior: ArrayLike) -> Self:
-        """Estimate the rule from paired rows (x, y) and draws of the prior of Y."""
+        """Estimate the rule from paired rows (x, y) and draws of the prior of Y.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            First half of the pairs.
+        y : array_like of shape (n, e)
+            Second half of the pairs.
+        y_prior : array_like of shape (m, e)
+            Draws of the prior of Y.
+
+        Returns
+        -------
+        self
+        """
         likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
         prior_rows = frozen(query_rows(self.kernel_y, y_prior, "y_prior", likelihood.y_))
         self.x_, self.y_ = likelihood.x_, likelihood.y_

@@ -152,7 +152,20 @@ class BayesianMeanEmbedding:
         return self
 
     def predict(self, q: ArrayLike, return_std: bool = False) -> Any:
-        """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there."""
+        """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there.
+
+        Parameters
+        ----------
+        q : array_like of shape (q, d)
+            Where to predict.
+        return_std : bool
+            Whether to return the standard deviation too.
+
+        Returns
+        -------
+        mean : ndarray of shape (q,)
+        std : ndarray of shape (q,), only if asked for
+        """
         kernel = fitted(self, "kernel_")
         check_column_names(q, "q", self._names)
         rows = query_rows(kernel, q, "q", self.points_)

@@ -64,7 +64,19 @@ class ConditionalMeanOperator(Operator):
         self.regularization = check_regularization(regularization, "regularization")
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> Self:
-        """Estimate the operator from paired rows."""
+        """Estimate the operator from paired rows.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            First half of the pairs.
+        y : array_like of shape (n, e)
+            Second half of the pairs.
+
+        Returns
+        -------
+        self
+        """
         x_rows, y_rows = frozen(self.kernel_x.points(x, "x")), frozen(self.kernel_y.points(y, "y"))
         check_same_length(y_rows, "y", len(x_rows), "x")
         self.smoother_ = Smoother(self.kernel_y, y_rows, len(y_rows) * self.regularization, "L + nλI")
@@ -77,7 +89,19 @@ class ConditionalMeanOperator(Operator):
         return fitted(self, "smoother_").weights(query_rows(self.kernel_y, y_query, "y_query", self.y_))
 
     def expectation(self, f_values: ArrayLike, y_query: ArrayLike) -> np.ndarray:
-        """Return estimates of E[f(X) | Y = y] at the queries, given f at the pairs' x."""
+        """Return estimates of E[f(X) | Y = y] at the queries, given f at the pairs' x.
+
+        Parameters
+        ----------
+        f_values : array_like of shape (n,) or (n, t)
+            f, or several functions, at the pairs' x.
+        y_query : array_like of shape (q, e)
+            Where to condition.
+
+        Returns
+        -------
+        ndarray of shape (q,) or (q, t)
+        """
         return weights_expectation(self.weights(y_query), f_values, "f_values", "x")
 
     def embedding(self, y_query_row: ArrayLike) -> MeanEmbedding:
@@ -194,6 +218,21 @@ def feature_coordinates(kernel: Kernel, x: np.ndarray, tolerance: float = 1e-8) 
 
     Coordinates are left out once they explain less than `tolerance` of any feature's squared norm.
 
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    x : ndarray of shape (n, d)
+        Checked rows.
+    tolerance : float
+        What may stay unexplained, relative to the largest squared norm.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
+
+    Examples
+    --------
     >>> from decond.kernels import Linear
     >>> feature_coordinates(Linear(), np.array([[1.0], [-2.0]]))
     array([[-1.],
@@ -204,14 +243,42 @@ def feature_coordinates(kernel: Kernel, x: np.ndarray, tolerance: float = 1e-8) 
 
 
 def fitted(operator: object, attribute: str) -> Any:
-    """Return a fitted attribute, or raise an error that says to call fit first."""
+    """Return a fitted attribute, or raise an error that says to call fit first.
+
+    Parameters
+    ----------
+    operator : object
+        What should have been fitted.
+    attribute : str
+        What fitting leaves.
+
+    Returns
+    -------
+    object
+    """
     if not hasattr(operator, attribute):
         raise RuntimeError(f"this {type(operator).__name__} is not fitted yet; call .fit(...) with data first.")
     return getattr(operator, attribute)
 
 
 def query_rows(kernel: Kernel, value: ArrayLike, name: str, data: np.ndarray) -> np.ndarray:
-    """Return checked query rows with as many columns as the data."""
+    """Return checked query rows with as many columns as the data.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What accepts the rows.
+    value : array_like of shape (q, d)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    data : ndarray of shape (n, d)
+        Rows that were fitted.
+
+    Returns
+    -------
+    ndarray of shape (q, d)
+    """
     rows = kernel.points(value, name)
     if rows.shape[1] != data.shape[1]:
         raise ArgumentError(
@@ -223,6 +290,18 @@ def query_rows(kernel: Kernel, value: ArrayLike, name: str, data: np.ndarray) ->
 
 
 def check_regularization(value: float, name: str) -> float:
-    """Return a positive regularization."""
+    """Return a positive regularization.
+
+    Parameters
+    ----------
+    value : float
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+
+    Returns
+    -------
+    float
+    """
     remedy = "Small values such as 1e-6 come close to none; exact zero makes the inverse meaningless."
     return as_number(value, name, minimum=0.0, strict=True, remedy=remedy)

@@ -54,7 +54,19 @@ class CrossCovarianceOperator:
         return self.kernel_x(x_query, self.x) @ self._weighted(self.kernel_y(self.y, y_query))
 
     def expectation(self, f_values: ArrayLike, g_values: ArrayLike) -> float:
-        """Return ⟨f, Ĉ_XY g⟩ = E[f(X) g(Y)], given f at x and g at y."""
+        """Return ⟨f, Ĉ_XY g⟩ = E[f(X) g(Y)], given f at x and g at y.
+
+        Parameters
+        ----------
+        f_values : array_like of shape (n,)
+            f at x.
+        g_values : array_like of shape (m,)
+            g at y.
+
+        Returns
+        -------
+        float
+        """
         f = as_weights(f_values, "f_values", len(self.x), "x")
         g = as_weights(g_values, "g_values", len(self.y), "y")
         return float(f @ self._weighted(g))

@@ -62,7 +62,21 @@ class DeconditionalMeanOperator(Operator):
         self.form = form
 
     def fit(self, x: ArrayLike, y: ArrayLike, y_prior: ArrayLike) -> Self:
-        """Estimate the operator from paired rows (x, y) and draws of the prior of Y."""
+        """Estimate the operator from paired rows (x, y) and draws of the prior of Y.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            First half of the pairs.
+        y : array_like of shape (n, e)
+            Second half of the pairs.
+        y_prior : array_like of shape (m, e)
+            Draws of the prior of Y.
+
+        Returns
+        -------
+        self
+        """
         likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
         prior_rows = frozen(query_rows(self.kernel_y, y_prior, "y_prior", likelihood.y_))
         self.x_, self.y_, self.smoother_ = likelihood.x_, likelihood.y_, likelihood.smoother_
@@ -89,7 +103,19 @@ class DeconditionalMeanOperator(Operator):
         return self.evidence_.solve_rows(self.smoother_.bridge(cross))
 
     def deconditional_mean(self, g_values: ArrayLike, x_query: ArrayLike) -> np.ndarray:
-        """Return f(x) at the queries, given g(y) = E[f(X) | Y = y] at the prior draws."""
+        """Return f(x) at the queries, given g(y) = E[f(X) | Y = y] at the prior draws.
+
+        Parameters
+        ----------
+        g_values : array_like of shape (m,) or (m, t)
+            g, or several functions, at the prior draws.
+        x_query : array_like of shape (q, d)
+            Where f is wanted.
+
+        Returns
+        -------
+        ndarray of shape (q,) or (q, t)
+        """
         return weights_expectation(self.weights(x_query), g_values, "g_values", "y_prior")
 
     def embedding(self, x_query_row: ArrayLike) -> MeanEmbedding:

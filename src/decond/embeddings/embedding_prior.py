@@ -31,7 +31,19 @@ class EmbeddingPrior(Parametrized):
     center: Any = 0.0
 
     def covariance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return r(a, b), (len(a), len(b))."""
+        """Return r(a, b), (len(a), len(b)).
+
+        Parameters
+        ----------
+        a : ndarray of shape (n, d)
+            Rows.
+        b : ndarray of shape (m, d)
+            Other rows.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
         exponent = np.zeros((len(a), len(b)))
         for j, scale, spread, center in self._columns(a.shape[1]):
             left, right = a[:, j, None] - center, b[None, :, j] - center

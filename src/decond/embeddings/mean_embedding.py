@@ -85,12 +85,35 @@ class MeanEmbedding:
     def herd(self, n: int, candidates: ArrayLike | None = None, kernel: Kernel | None = None) -> np.ndarray:
         """Return n super-samples (n, d) from the candidates (by default the points), see `decond.embeddings.herding`.
 
-        `kernel` is the kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+        Parameters
+        ----------
+        n : int
+            How many samples.
+        candidates : array_like of shape (c, d), optional
+            Points to choose from; by default those of the embedding.
+        kernel : Kernel, optional
+            The kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
         """
         return self.herding(candidates, kernel).draw(as_count(n, "n"))
 
     def herding(self, candidates: ArrayLike | None = None, kernel: Kernel | None = None) -> Herding:
-        """Return the herding process itself, from which samples can be drawn again and again."""
+        """Return the herding process itself, from which samples can be drawn again and again.
+
+        Parameters
+        ----------
+        candidates : array_like of shape (c, d), optional
+            Points to choose from; by default those of the embedding.
+        kernel : Kernel, optional
+            The kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+
+        Returns
+        -------
+        Herding
+        """
         rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
         return Herding(self(rows), rows, self.kernel if kernel is None else as_kernel(kernel, "kernel"))
 
@@ -99,9 +122,21 @@ class MeanEmbedding:
     ) -> "EmbeddingDisplay":
         """Draw the weights, negative ones too, in `ax` or a new figure, and return the display.
 
-        `samples` are herded samples to be shown with them, or how many to herd; `columns` say which one or two
-        columns of the points are shown.
+        Parameters
+        ----------
+        samples : int or array_like of shape (s, d), optional
+            Herded samples to be shown with them, or how many to herd.
+        columns : tuple of int, optional
+            The one or two columns of the points that are shown.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure.
 
+        Returns
+        -------
+        EmbeddingDisplay
+
+        Examples
+        --------
         >>> from decond.kernels import RBF
         >>> MeanEmbedding(RBF(), [[0.0], [2.0]], [1.2, -0.2]).plot(samples=3).ax_.get_title()
         '2 points, weights sum to 1, 1 negative'
@@ -155,5 +190,21 @@ class MeanEmbedding:
 
 
 def weights_expectation(weights: np.ndarray, values: ArrayLike, name: str, partner: str) -> np.ndarray:
-    """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k)."""
+    """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k).
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n, q)
+        A column of weights for each query.
+    values : array_like of shape (n,) or (n, k)
+        Values at the points.
+    name : str
+        The name of the values, for errors.
+    partner : str
+        What the values are paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (q,) or (q, k)
+    """
     return weights.T @ as_targets(values, name, len(weights), partner)

@@ -596,7 +596,21 @@ class _Start(NamedTuple):
         return select(self.model, free, (), bounds, hyperpriors)
 
     def search(self, tables: Tables, progress: Progress | None, iterations: int = 200) -> FitResult:
-        """Learn everything from these tables, with targets in their final units."""
+        """Learn everything from these tables, with targets in their final units.
+
+        Parameters
+        ----------
+        tables : Tables
+            What is learned from.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+        iterations : int
+            Iterations at most.
+
+        Returns
+        -------
+        FitResult
+        """
         return maximize_evidence(
             self.model,
             tables,

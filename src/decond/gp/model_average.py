@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from decond.gp.conditioning import condition
-from decond.gp.latent_input import LeftOut
-from decond.gp.posteriors import MixturePosterior, Posterior
+from decond.gp.posteriors import LeftOut, MixturePosterior, Posterior
 from decond.gp.search import FitResult, Model, Objective, Variable
 from decond.linalg import NotPositiveDefiniteError
 

@@ -7,10 +7,11 @@ where hyperparameters or assignments are uncertain too.
 import abc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from decond.checks import Seed, frozen
 from decond.errors import ArgumentError
@@ -27,7 +28,7 @@ from decond.linalg import (
     transposed_times,
 )
 
-__all__ = ["FunctionPosterior", "InducingPosterior", "MixturePosterior", "Posterior", "WeightPosterior"]
+__all__ = ["FunctionPosterior", "InducingPosterior", "LeftOut", "MixturePosterior", "Posterior", "WeightPosterior"]
 
 FORMS = ("auto", "function", "inducing", "weight")
 """Values of `form`."""
@@ -518,3 +519,31 @@ def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
             'form="inducing" needs the same independent noise for every target (Σ = σ²I), which this observation '
             'does not have. Use mediator="map", or form="auto".',
         )
+
+
+class LeftOut(NamedTuple):
+    """Every target predicted from the others: mean, variance and log density."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_density: np.ndarray
+
+    @classmethod
+    def mixture(cls, parts: Sequence["LeftOut"], weights: np.ndarray) -> "LeftOut":
+        """Return the predictions of a mixture of models, whose weights sum to one.
+
+        Parameters
+        ----------
+        parts : sequence of LeftOut
+            Predictions of each model.
+        weights : ndarray of shape (k,)
+            Weights of the models.
+
+        Returns
+        -------
+        LeftOut
+        """
+        mean = np.tensordot(weights, np.array([part.mean for part in parts]), 1)
+        second = np.tensordot(weights, np.array([part.variance + part.mean**2 for part in parts]), 1)
+        logs = logsumexp([part.log_density for part in parts], axis=0, b=weights[:, None])
+        return cls(mean, second - mean**2, logs)
