@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from decond.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
-    "Seed",
     "as_count",
     "as_generator",
     "as_labels",

@@ -163,19 +163,6 @@ def test_given_kernels_and_noises_in_wrong_units_do_not_ruin_a_fit(name, unit):
         assert error(FITS[name](unit, kernel=kernel, noise=0.1), unit) < 1.2 * free
 
 
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
-def test_the_correct_kernel_of_large_targets_fits(unit):
-    """z = 10 sin x with a kernel that says so, where a noise of 0.1 in absolute units was once the start."""
-    rng = np.random.default_rng(3)
-    x = rng.uniform(-5, 5, (60, 1))
-    z, queries = 10.0 * np.sin(x[:, 0]) + rng.standard_normal(60), np.linspace(-4.5, 4.5, 50)[:, None]
-    errors = []
-    for kernel in (50.0 * kernels.RBF(1.0), None):
-        answer = DirectGP(kernel, n_restarts=0).fit(x, unit * z).predict(queries) / unit
-        errors.append(np.sqrt(np.mean((answer - 10.0 * np.sin(queries[:, 0])) ** 2)))
-    assert errors[0] < 1.2 * errors[1] < 1.2
-
-
 def test_the_noise_of_a_target_can_be_included():
     gp = AggregateGP(n_restarts=0).fit(X_GROUPS, GROUPS, np.column_stack([1000.0 * Z_GROUPS, Z_GROUPS]))
     flat = AggregateGP(n_restarts=0).fit(X_GROUPS, GROUPS, 1000.0 * Z_GROUPS)
@@ -299,15 +286,21 @@ def test_a_fit_without_resolution_warns_and_says_so():
     assert not found.is_reliable
 
 
-@pytest.mark.parametrize("tables", [(X_GROUPS, GROUPS, Z_GROUPS), (X[:40], np.arange(40), np.sin(X[:40]))])
+LEVELS = np.linspace(-3, 3, 30)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        (X_GROUPS, GROUPS, Z_GROUPS),
+        (X[:40], np.arange(40), np.sin(X[:40])),
+        (np.repeat(LEVELS, 4), np.repeat(np.arange(30), 4), np.sin(LEVELS) + 0.05 * RNG.standard_normal(30)),
+    ],
+    ids=["resolved", "one row each", "repeated rows"],
+)
 def test_no_warning_where_f_is_resolved_or_does_not_vary_within_groups(tables):
     gp = AggregateGP(n_restarts=0).fit(*tables)
     assert gp.check().is_reliable
-
-
-def test_repeated_rows_of_a_group_do_not_count_as_variation():
-    x, z = np.repeat(np.linspace(-3, 3, 30), 4), np.sin(np.linspace(-3, 3, 30)) + 0.05 * RNG.standard_normal(30)
-    assert AggregateGP(n_restarts=0).fit(x, np.repeat(np.arange(30), 4), z).check().is_reliable
 
 
 # ---- single measurements -------------------------------------------------------------------------------------
