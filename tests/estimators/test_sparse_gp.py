@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
-from decond import kernels
+from decond import kernels, load, save
 from decond.estimators.sparse import SparseGP
 from decond.gp import FunctionPrior, NoSignalWarning, TaskTransformed, condition
 from decond.parameters import same
