@@ -202,7 +202,7 @@ def test_a_fit_result_says_how_it_went():
 
 def test_an_embedding_shows_its_weights_and_its_function():
     page = page_of(MeanEmbedding(RBF(0.5), [[0.0], [1.0], [2.0]], [0.7, 0.5, -0.2]))
-    for words in ("RBF(lengthscale=0.5)", "1 negative"):
+    for words in ("RBF(lengthscale=0.5)", "sum to 1", "1 negative"):
         assert words in page.text
     assert "svg" in page.tags
     labels = MeanEmbedding(kernels.Categorical(), np.array([[HOSTILE], ["b"]], dtype=object))

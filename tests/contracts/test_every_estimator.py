@@ -229,11 +229,6 @@ def test_columns_are_remembered_and_others_refused(name, data):
     assert not hasattr(named, "feature_names_in_")
 
 
-def test_nothing_is_answered_before_fitting(name):
-    with pytest.raises(NotFittedError):
-        make(name).predict(X_NEW)
-
-
 def test_no_view_answers_before_fitting(gp_name):
     estimator = make(gp_name)
     for call in (estimator.leave_one_out, estimator.log_marginal_likelihood, lambda: estimator.sample(X_NEW)):

@@ -59,8 +59,6 @@ def test_sizes_of_groups_are_about_means_of_labels():
     for wrong in (2, -1, np.nan, "many", {"group 00": 9}):
         with refused("group_sizes"):
             TaskTransformedGP().fit(*labels, group_sizes=wrong)
-        with refused("group_sizes"):
-            AggregateGP().fit(X_GROUPS, LABELS[GROUPS], Z_GROUPS, group_sizes=wrong)
 
 
 @pytest.mark.parametrize("wrong", [-0.1, np.nan, "some", None])

@@ -112,7 +112,7 @@ def compare(
     ('plain', np.True_)
     """
     tables = Tables.checked(x, y, y_task, z_task)
-    chosen = chosen_models(models)
+    chosen = _chosen_models(models)
     known = None if truth is None else _truth(tables, truth)
     held_out = None
     if known is None if cross_validate is None else cross_validate:
@@ -213,7 +213,7 @@ def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[Arra
     return Truth(rows, values, truth if callable(truth) else None)
 
 
-def chosen_models(models: str | Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+def _chosen_models(models: str | Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Return estimators, or their names, by label; raise if a name is unknown."""
     return chosen_by_label(models, "model", list(MODELS), BaseEstimator, "an estimator such as TaskTransformedGP()")
 

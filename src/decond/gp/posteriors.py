@@ -28,7 +28,7 @@ from decond.linalg import (
     transposed_times,
 )
 
-__all__ = ["FunctionPosterior", "InducingPosterior", "LeftOut", "MixturePosterior", "Posterior", "WeightPosterior"]
+__all__ = ["FunctionPosterior", "InducingPosterior", "MixturePosterior", "Posterior", "WeightPosterior"]
 
 FORMS = ("auto", "function", "inducing", "weight")
 """Values of `form`."""
