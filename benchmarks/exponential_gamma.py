@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from decond.lfi import DME, GPSABC, K2ABC, KABC, KBR, KELFI, Method, PosteriorWarning, ResidualLikelihood, Simulations
-from decond.paper.figure5_methods import MethodSettings
+from decond.paper.figure5 import MethodSettings
 from decond.problems import exponential_gamma
 
 TRUTH = stats.gamma(17, scale=1.0 / 9.890968)

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from decond import lfi
 from decond.cli import app
 from decond.paper import FIGURES, TABLES, figure5
-from decond.paper.figure5 import RATES, DensityRun, Figure5Settings, run
-from decond.paper.figure5_methods import Entry, MethodSettings
+from decond.paper.figure5 import RATES, DensityRun, Entry, Figure5Settings, MethodSettings, run
 from decond.paper.published import Row, compare, figure_notes, published_values, readings
 from decond.problems import exponential_gamma
 
