@@ -40,8 +40,8 @@ LATENT = CONTRACTS + "latent_inputs.py"
 SAMPLER = CONTRACTS + "latent_sampler.py"
 LAPLACE = CONTRACTS + "laplace.py"
 AVERAGES = CONTRACTS + "model_average.py"
-SAMPLED = "tests/conditional/test_sampled_groups.py"
-DENSITY = "tests/conditional/test_input_density.py"
+SAMPLED = CONTRACTS + "sampled_groups.py"
+DENSITY = CONTRACTS + "input_density.py"
 
 
 def _of(file: str, tests: str, *edits: tuple[str, str] | tuple[str, str, str]) -> list[Mutant]:
