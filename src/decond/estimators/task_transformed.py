@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +54,16 @@ __all__ = ["InstrumentalVariablesGP", "TaskTransformedGP"]
 
 Description = Callable[[Kernel], ConditionalExpectation]
 """From the kernel of x to E[f(X) | y]."""
+
+
+class _Tables(NamedTuple):
+    """Pairs, and task rows with their centered targets and known variances."""
+
+    x: np.ndarray
+    y: np.ndarray
+    y_task: np.ndarray
+    z: np.ndarray
+    variance: np.ndarray | None
 
 
 class TaskTransformedGP(PosteriorRegressor):
@@ -206,12 +216,8 @@ class TaskTransformedGP(PosteriorRegressor):
         else:
             z = self._centered(targets)
             variance = None if errors is None else (errors / self._unit()) ** 2
-            if paper:
-                self._fit_paper(rows, y, y_task, z, variance, progress)
-            elif self.targets == "single":
-                self._fit_single(rows, y, y_task, z, variance, progress)
-            else:
-                self._fit_mean(rows, y, y_task, z, variance, progress)
+            learn = self._fit_paper if paper else self._fit_single if self.targets == "single" else self._fit_mean
+            learn(_Tables(rows, y, y_task, z, variance), progress)
         self._warn_of_resolution()
         return self
 
@@ -241,16 +247,9 @@ class TaskTransformedGP(PosteriorRegressor):
                 'uncertainty="honest"; leave it out.',
             )
 
-    def _fit_paper(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        y_task: np.ndarray,
-        z: np.ndarray,
-        variance: np.ndarray | None,
-        progress: Progress | None,
-    ) -> None:
+    def _fit_paper(self, data: _Tables, progress: Progress | None) -> None:
         """Learn the paper's model, with the kernels that were given or Gaussian ones."""
+        x, y, y_task, z, variance = data
         size = deviation_of(z) ** 2
         first = (
             plain_kernel(x, size)
@@ -305,20 +304,13 @@ class TaskTransformedGP(PosteriorRegressor):
         choice = self._chosen_kernel(self.kernel_x, observation.x, z, name="kernel_x")
         learn_groups(self, observation, means, choice, progress)
 
-    def _fit_mean(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        y_task: np.ndarray,
-        z: np.ndarray,
-        variance: np.ndarray | None,
-        progress: Progress | None,
-    ) -> None:
+    def _fit_mean(self, data: _Tables, progress: Progress | None) -> None:
         """Learn from means, with p(x | y) from the pairs, for every description of the mediator.
 
         The weights depend a little on the kernel of x, so they are chosen again after a first search. Only the very
         first search is restarted; the others begin where the last one ended.
         """
+        x, y, y_task, z, variance = data
         choice = self._scaled_kernel(x, z).under("prior.kernel.")
         prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z), None
         fits: list[Fit] = []
@@ -357,20 +349,13 @@ class TaskTransformedGP(PosteriorRegressor):
             found.append(("x given y by shifted residuals", density.expectation()))
         return found
 
-    def _fit_single(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        y_task: np.ndarray,
-        z: np.ndarray,
-        variance: np.ndarray | None,
-        progress: Progress | None,
-    ) -> None:
+    def _fit_single(self, data: _Tables, progress: Progress | None) -> None:
         """Learn from single measurements at latent inputs, by Gibbs sampling.
 
         The noise adds to f or, where all targets are positive, it may multiply f, if that predicts held-out targets
         better.
         """
+        x, y, y_task, z, variance = data
         z = z.ravel()
         settings = SamplerSettings()
         numbers = x.dtype.kind == "f" and not label_columns(y)
