@@ -366,7 +366,7 @@ LEARNING = [
         ("cumulative = np.cumsum(weights[order])", "cumulative = np.cumsum(np.ones(len(order)))"),
     ),
     *_of(
-        "gp/latent_sampler.py",
+        "gp/latent_input.py",
         SAMPLER,
         ("value + self._objective.log_hyperprior(vector)", "value"),
         ("- self._rng.exponential()", "- 0.1"),

@@ -1,6 +1,6 @@
 """What tests of errors and warnings expect: a class, and what its attributes carry.
 
-Wording belongs in `tests/unit/test_messages.py`.
+Wording belongs in `tests/test_messages.py`.
 """
 
 import contextlib

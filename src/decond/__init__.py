@@ -11,7 +11,7 @@ holds worked examples with known truth.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from decond import embeddings, features, gp, kernels, problems
+from decond import embeddings, features, kernels
 from decond.embeddings import (
     BayesianMeanEmbedding,
     ConditionalMeanOperator,
@@ -23,7 +23,7 @@ from decond.embeddings import (
 )
 
 if TYPE_CHECKING:
-    from decond import datasets, estimators, lfi, reports
+    from decond import datasets, estimators, gp, lfi, problems, reports
     from decond.estimators import (
         AggregateGP,
         CascadeGP,
@@ -58,9 +58,9 @@ _ON_FIRST_USE = {
         "TransformedGP",
     ),
     "decond.io": ("load", "save"),
-    "decond": ("datasets", "estimators", "lfi", "reports"),
+    "decond": ("datasets", "estimators", "gp", "lfi", "problems", "reports"),
 }
-"""Names that bring scikit-learn or pandas along, which take seconds to import: they are imported when first used."""
+"""Names that bring scikit-learn, pandas or scipy.optimize along, which are slow to import: imported on first use."""
 
 __all__ = [
     "AggregateGP",

@@ -6,9 +6,10 @@ and the remedy.
 
 import datetime
 from collections.abc import Mapping, Sized
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.errors import ArgumentError, ArgumentTypeError
 
@@ -30,18 +31,36 @@ __all__ = [
     "value_names",
 ]
 
+Seed = int | np.random.Generator | None
+"""What starts a random generator; None is 0."""
 
-def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
+
+def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
     """Return points as rows: float64 of shape (n, d); a 1-D array is taken as (n, 1).
 
     With `labels` the entries may also be text or other labels, which are passed on as they are.
 
+    Parameters
+    ----------
+    value : array_like of shape (n, d) or (n,)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    labels : bool
+        Whether entries may be text or other labels.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+
+    Examples
+    --------
     >>> as_rows([1, 2, 3], "x").shape
     (3, 1)
     """
     rows = _as_array(value, name, labels)
     if rows.ndim == 0:
-        raise ArgumentError(name, f"{name} is a single number; give rows of points, for example [[{value}]].")
+        raise ArgumentError(name, f"{name} is a single number; give rows of points, for example [[{rows.item()!r}]].")
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2:
@@ -58,9 +77,24 @@ def as_rows(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
     return rows
 
 
-def as_row(value: Any, name: str, *, labels: bool = False) -> np.ndarray:
+def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False) -> np.ndarray:
     """Return one point as a row (1, d): a number, a 1-D array or dict of d values, or a single row of a table.
 
+    Parameters
+    ----------
+    value : float, array_like of shape (d,) or (1, d), or dict
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    labels : bool
+        Whether entries may be text or other labels.
+
+    Returns
+    -------
+    ndarray of shape (1, d)
+
+    Examples
+    --------
     >>> as_row([1.0, 2.0], "x").shape
     (1, 2)
     >>> as_row({"early": 1.0, "late": 2.0}, "x")
@@ -88,9 +122,26 @@ def _one_value(item: Any, name: str) -> Any:
     return _one_value(next(iter(item)), name)
 
 
-def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return targets as float64 of shape (length,) or (length, k).
 
+    Parameters
+    ----------
+    value : array_like of shape (length,) or (length, k)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,) or (length, k)
+
+    Examples
+    --------
     >>> as_targets([1, 2], "z", 2, "x")
     array([1., 2.])
     """
@@ -106,9 +157,26 @@ def as_targets(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     return targets
 
 
-def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
     """Return one finite weight for each row; weights may be negative. None means equal weights 1/length.
 
+    Parameters
+    ----------
+    value : array_like of shape (length,), optional
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,)
+
+    Examples
+    --------
     >>> as_weights(None, "weights", 4, "x")
     array([0.25, 0.25, 0.25, 0.25])
     """
@@ -120,9 +188,35 @@ def as_weights(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     return weights
 
 
-def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool = False, remedy: str = "") -> float:
+def as_number(
+    value: SupportsFloat | SupportsIndex | str,
+    name: str,
+    *,
+    minimum: float = -np.inf,
+    strict: bool = False,
+    remedy: str = "",
+) -> float:
     """Return a finite float that is at least `minimum` (or above it, if `strict`).
 
+    Parameters
+    ----------
+    value : float
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    minimum : float
+        The smallest number that is accepted.
+    strict : bool
+        Whether the minimum itself is not.
+    remedy : str
+        What the error adds.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> as_number("0.5", "noise", minimum=0.0)
     0.5
     >>> as_number(0.0, "noise", minimum=0.0, strict=True)
@@ -140,9 +234,22 @@ def as_number(value: Any, name: str, *, minimum: float = -np.inf, strict: bool =
     return number
 
 
-def as_count(value: Any, name: str) -> int:
+def as_count(value: object, name: str) -> int:
     """Return a whole number of at least one.
 
+    Parameters
+    ----------
+    value : int
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
     >>> as_count(np.int64(3), "n_samples")
     3
     >>> as_count(0, "n_samples")
@@ -155,7 +262,7 @@ def as_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def as_generator(seed: Any) -> np.random.Generator:
+def as_generator(seed: Seed | np.random.SeedSequence) -> np.random.Generator:
     """Return a random generator: the one given, or one started from a whole number; None means 0.
 
     >>> bool(as_generator(None).random() == as_generator(0).random())
@@ -173,7 +280,7 @@ def as_generator(seed: Any) -> np.random.Generator:
     return np.random.default_rng(int(number))
 
 
-def as_seed(seed: Any) -> int:
+def as_seed(seed: Seed | np.random.SeedSequence) -> int:
     """Return a whole number to start generators from: the one given, one drawn from a generator, or 0 for None.
 
     >>> as_seed(None), as_seed(7)
@@ -185,9 +292,26 @@ def as_seed(seed: Any) -> int:
     return 0 if seed is None else int(seed)
 
 
-def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
+def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
 
+    Parameters
+    ----------
+    value : array_like of shape (length,)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,)
+
+    Examples
+    --------
     >>> as_labels(["a", "b"], "groups", 2, "x")
     array(['a', 'b'], dtype=object)
     """
@@ -202,9 +326,20 @@ def as_labels(value: Any, name: str, length: int, partner: str) -> np.ndarray:
     return labels
 
 
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     """Raise unless `value` is one of the choices.
 
+    Parameters
+    ----------
+    value : str
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    choices : tuple of str
+        What is accepted.
+
+    Examples
+    --------
     >>> check_choice("half", "mediator", ("full", "map"))
     Traceback (most recent call last):
         ...
@@ -217,6 +352,19 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
 def check_same_length(value: Sized, name: str, length: int, partner: str) -> None:
     """Raise unless `value` has as many rows as its partner.
 
+    Parameters
+    ----------
+    value : sized
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Examples
+    --------
     >>> check_same_length([1.0, 2.0], "z", 3, "x")
     Traceback (most recent call last):
         ...
@@ -230,7 +378,7 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
         )
 
 
-def frozen(array: Any) -> Any:
+def frozen(array: ArrayLike) -> Any:
     """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it.
 
     >>> original = np.array([1.0])
@@ -318,7 +466,7 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
     return labels
 
 
-def _is_missing(label: Any) -> bool:
+def _is_missing(label: object) -> bool:
     """Tell whether a label is None, NaN, NaT or pandas' NA: missing values do not equal themselves."""
     if label is None:
         return True
@@ -342,7 +490,7 @@ def _check_finite(array: np.ndarray, name: str) -> None:
     )
 
 
-def column_names(rows: Any) -> list[str] | None:
+def column_names(rows: object) -> list[str] | None:
     """Return the names of the columns of a data frame; None if they are no text, or if there are none.
 
     >>> import pandas as pd
@@ -353,9 +501,20 @@ def column_names(rows: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
+def check_column_names(rows: object, name: str, known: list[str] | None) -> None:
     """Raise if rows and what a model was fitted on both have names of columns, but not the same in the same order.
 
+    Parameters
+    ----------
+    rows : array_like or DataFrame
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    known : list of str, optional
+        Names that the model was fitted on.
+
+    Examples
+    --------
     >>> check_column_names(np.ones((1, 1)), "x", ["wind"])  # rows without names are taken as they are
     """
     names = column_names(rows)
@@ -367,7 +526,7 @@ def check_column_names(rows: Any, name: str, known: list[str] | None) -> None:
         )
 
 
-def value_names(row: Any) -> list[str] | None:
+def value_names(row: object) -> list[str] | None:
     """Return the names of the values of one point: of a dict, a Series or a frame; None if they have none.
 
     >>> value_names({"early": 1.0, "late": 2.0}), value_names([1.0, 2.0])

@@ -16,6 +16,7 @@ from decond.plotting import ComparisonDisplay
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["Comparison"]
 
@@ -58,7 +59,7 @@ class Comparison:
             return None
         return str(self.frame.index[0])
 
-    def plot(self, ax: Any = None, seconds: bool = True) -> ComparisonDisplay:
+    def plot(self, ax: "Axes | None" = None, seconds: bool = True) -> ComparisonDisplay:
         """Draw what each method found, how well, and in how many seconds; return the display.
 
         Parameters
@@ -153,7 +154,7 @@ def said(notes: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(text if text.endswith((".", "!", "?")) else f"{text}." for text in sentences))
 
 
-def checked_seeds(seeds: Any) -> list[int]:
+def checked_seeds(seeds: int | Sequence[int]) -> list[int]:
     """Return the seeds: as many as asked for, or those given."""
     if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool):
         return list(range(as_count(seeds, "seeds")))
@@ -164,7 +165,7 @@ def checked_seeds(seeds: Any) -> list[int]:
     return [int(seed) for seed in found]
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 

@@ -69,6 +69,21 @@ nonnegative = Constraint("zero or positive, and finite", 0.0, False)
 def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = real, per_column: bool = False) -> Any:
     """Declare a dataclass field as a parameter: one number or, if `per_column`, possibly one for each column.
 
+    Parameters
+    ----------
+    default : float, optional
+        The default of the field.
+    constraint : Constraint
+        The values that it may take.
+    per_column : bool
+        Whether it may be a list with one number for each column.
+
+    Returns
+    -------
+    dataclasses.Field
+
+    Examples
+    --------
     >>> class Bump(Parametrized):
     ...     width: float = parameter(default=1.0, constraint=positive)
     >>> Bump(width=0.0)
@@ -112,6 +127,19 @@ class Parametrized:
 def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
     """Return the parameters of a module and of all modules within it, by path.
 
+    Parameters
+    ----------
+    module : Parametrized
+        What holds the parameters.
+    prefix : str
+        What all paths begin with.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> leaves(2.0 * RBF(0.5))
     {'kernel.lengthscale': 0.5, 'variance': 2.0}
@@ -122,6 +150,19 @@ def leaves(module: Parametrized, prefix: str = "") -> dict[str, Any]:
 def constraints(module: Parametrized, prefix: str = "") -> dict[str, Constraint]:
     """Return the constraints of the parameters, by the same paths as `leaves`.
 
+    Parameters
+    ----------
+    module : Parametrized
+        What holds the parameters.
+    prefix : str
+        What all paths begin with.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> constraints(RBF())["lengthscale"].description
     'positive and finite'
@@ -132,6 +173,19 @@ def constraints(module: Parametrized, prefix: str = "") -> dict[str, Constraint]
 def with_leaves(module: Parametrized, values: Mapping[str, Any]) -> Any:
     """Return a copy of the module with the parameters at these paths replaced.
 
+    Parameters
+    ----------
+    module : Parametrized
+        What holds the parameters.
+    values : mapping of str to float or ndarray
+        New values by path.
+
+    Returns
+    -------
+    Parametrized
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> with_leaves(2.0 * RBF(0.5), {"kernel.lengthscale": 1.5})
     2.0 * RBF(lengthscale=1.5)
@@ -167,6 +221,19 @@ def _with_trusted(module: Parametrized, changes: dict[str, Any]) -> Any:
 def same(one: Parametrized, other: Parametrized) -> bool:
     """Tell whether two modules are equal in structure, parameters and data.
 
+    Parameters
+    ----------
+    one : Parametrized
+        A module.
+    other : Parametrized
+        Another one.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
     >>> from decond.kernels import RBF
     >>> same(RBF(0.5), RBF(0.5)), same(RBF(0.5), RBF(0.6))
     (True, False)
@@ -176,13 +243,13 @@ def same(one: Parametrized, other: Parametrized) -> bool:
     )
 
 
-def _same_values(one: Any, other: Any) -> bool:
+def _same_values(one: object, other: object) -> bool:
     if isinstance(one, Parametrized) and isinstance(other, Parametrized):
         return same(one, other)
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(_same_values, one, other))
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
+        return np.array_equal(np.asarray(one), np.asarray(other))
     return bool(one == other)
 
 
@@ -206,6 +273,19 @@ def added(*parts: Mapping[str, Any]) -> Gradient:
 def below(name: str, gradient: Mapping[str, Any]) -> Gradient:
     """Return the gradient of a module within another one, where it is the field `name`.
 
+    Parameters
+    ----------
+    name : str
+        The field.
+    gradient : mapping of str to float or ndarray
+        Slopes by path within it.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
     >>> below("kernel", {"lengthscale": 2.0})
     {'kernel.lengthscale': 2.0}
     """
@@ -272,7 +352,7 @@ def _walk(module: Parametrized, prefix: str) -> Iterator[tuple[str, Any, Constra
             yield prefix + field.name, value, field.metadata["constraint"]
 
 
-def _children(name: str, value: Any) -> Iterator[tuple[str, Parametrized]]:
+def _children(name: str, value: object) -> Iterator[tuple[str, Parametrized]]:
     if isinstance(value, Parametrized):
         yield name, value
     elif isinstance(value, tuple):
@@ -286,7 +366,7 @@ def _below(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
 
 
-def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
+def _checked(module: Parametrized, field: dataclasses.Field, value: object) -> Any:
     """Return the parameter as a float or a flat float64 array, or raise."""
     constraint: Constraint = field.metadata["constraint"]
     accepted = "a number, or a flat list with one for each column" if field.metadata["per_column"] else "a number"
@@ -312,11 +392,11 @@ def _checked(module: Parametrized, field: dataclasses.Field, value: Any) -> Any:
     return float(array) if array.ndim == 0 else frozen(array)
 
 
-def _given(module: Parametrized, field: dataclasses.Field, value: Any) -> str:
+def _given(module: Parametrized, field: dataclasses.Field, value: object) -> str:
     return f"{type(module).__name__}({field.name}={value!r})"
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return a field as it is shown: numbers with six digits, arrays by their shape unless they are small.
 
     >>> short(1 / 3), short(2.0), short(np.zeros((4, 2)))

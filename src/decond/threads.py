@@ -80,7 +80,7 @@ def threads_by_rows(fit: Function) -> Function:
     return limited  # type: ignore[return-value]
 
 
-def _rows(value: Any) -> int:
+def _rows(value: object) -> int:
     if hasattr(value, "shape"):
         return int(value.shape[0]) if value.shape else 0
     return len(value) if hasattr(value, "__len__") else 0

@@ -35,7 +35,7 @@ KERNELS = {
     "columns of scaled": (1.3 * kernels.RBF(0.8)).on([0, 2]),
     "fourier features": features.RandomFourier(kernels.Matern32(0.8), 7, seed=1).kernel(1.4),
     "fourier features of a product": features.RandomFourier(
-        1.3 * kernels.RBF([0.8, 1.0]).on([0, 2]) * (0.7 * kernels.Matern32(1.1)) ** 2, 7, seed=1
+        1.3 * (kernels.RBF([0.8, 1.0]).on([0, 2]) * (0.7 * kernels.Matern32(1.1)) ** 2), 7, seed=1
     ).kernel(1.4),
     "fourier features of a sum": features.RandomFourier(kernels.RBF(0.8) + kernels.Matern52(1.1), 7, seed=1).kernel(),
     "nystrom features": features.Nystrom(

@@ -189,6 +189,25 @@ def test_the_same_seed_gives_the_same_answers(name, data, model):
     np.testing.assert_array_equal(again.predict(X_NEW), answer)
 
 
+@pytest.mark.parametrize(
+    ("taker", "settings"),
+    [
+        ("DualEmbedding", {"regularization": 1.0}),
+        ("TaskTransformedFeatures", {"features": "fourier", "optimize": False}),
+    ],
+)
+def test_the_seed_may_be_none_or_a_generator(taker, settings, data):
+    def predictions(seed):
+        return fitted(taker, data, seed=seed, **settings).predict(X_NEW)
+
+    np.testing.assert_array_equal(predictions(None), predictions(0))
+    drawn = int(np.random.default_rng(3).integers(2**31))
+    np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
+    for wrong in (-1, "a"):
+        with refused("seed"):
+            predictions(wrong)
+
+
 # ---- columns -------------------------------------------------------------------------------------------------
 
 
@@ -208,11 +227,6 @@ def test_columns_are_remembered_and_others_refused(name, data):
         plain.predict(X_NEW[:, :1])
     named.fit(*(getattr(data, part) for part in FITS[name][1]))
     assert not hasattr(named, "feature_names_in_")
-
-
-def test_nothing_is_answered_before_fitting(name):
-    with pytest.raises(NotFittedError):
-        make(name).predict(X_NEW)
 
 
 def test_no_view_answers_before_fitting(gp_name):
@@ -403,9 +417,11 @@ SETTINGS = {
     "noise": -0.1,
     "n_restarts": -1,
     "regularization": 0.0,
+    **dict.fromkeys(("n_features", "n_inducing", "sample_size"), 0),
     "evidence_regularization": -1.0,
     "drift": -0.1,
     **dict.fromkeys(("mean", "uncertainty", "mediator", "targets", "kernel", "kernel_x", "kernel_y"), "something"),
+    **dict.fromkeys(("features", "lengthscales", "prediction"), "something"),
 }
 
 

@@ -5,22 +5,8 @@ import pytest
 from expected import refused
 
 from decond import ConditionalMeanOperator, features, kernels
+from decond.errors import ArgumentTypeError
 from decond.parameters import leaves, parameter, positive, with_leaves
-
-STATIONARY = {
-    "rbf": kernels.RBF([0.5, 1.0, 2.0]),
-    "matern12": kernels.Matern12(0.8),
-    "matern32": kernels.Matern32(0.8),
-    "matern52": kernels.Matern52(0.8),
-    "rational quadratic": kernels.RationalQuadratic(0.8, alpha=0.6),
-    "periodic": kernels.Periodic(0.9, period=2.0),
-    "scaled": 0.5 * kernels.RBF(0.8),
-    "sum": 0.8 * kernels.RBF(0.5) + 0.2 * kernels.Matern12(3.0),
-    "product": kernels.RBF(0.8) * kernels.Matern32(1.1),
-    "power": kernels.RBF(1.5) ** 3,
-    "columns": kernels.RBF(0.8).on([0, 2]),
-}
-"""Kernels of a difference, of variance up to one."""
 
 
 def test_features_are_rows_of_floats(feature_map, points):
@@ -93,16 +79,8 @@ def check_pullback(feature_map, points, step=1e-6):
 )
 def test_frequencies_that_are_drawn_at_a_parameter_have_no_gradient(kernel, points):
     phi = features.RandomFourier(kernel, 5)
-    with refused("kernel"):
+    with refused("kernel", ArgumentTypeError):
         phi.pullback(points, np.ones((len(points), 10)))
-
-
-@pytest.mark.parametrize("orthogonal", [False, True])
-@pytest.mark.parametrize("kernel", STATIONARY.values(), ids=list(STATIONARY))
-def test_fourier_features_estimate_the_kernel(kernel, orthogonal, points):
-    """The mean of n cosines has a standard error below (2n)^-1/2: five of these for the largest of 81 errors."""
-    phi = features.RandomFourier(kernel, n_frequencies=20_000, seed=0, orthogonal=orthogonal)
-    np.testing.assert_allclose(phi.kernel()(points), kernel(points), atol=5.0 / np.sqrt(2.0 * 20_000))
 
 
 def test_nystrom_features_give_the_kernel_at_landmarks_and_the_projection_elsewhere(points):

@@ -10,8 +10,8 @@ from oracles import leave_one_out, log_normal
 
 from decond import kernels
 from decond.gp import Direct, FunctionPrior, LatentInput, condition, log_evidence
-from decond.gp.latent_input import GibbsState, PooledTargets
-from decond.gp.latent_input import leave_one_out as leave_one_out_of_draws
+from decond.gp.latent_input import _GibbsState, _PooledTargets
+from decond.gp.latent_input import _leave_one_out as leave_one_out_of_draws
 
 X = np.array([[0.0], [0.8], [2.0], [3.1]])
 WEIGHTS = np.array(
@@ -135,7 +135,7 @@ def test_leave_one_out_of_certain_rows_is_that_of_direct_regression():
 
 def test_draws_of_the_assignment_have_the_posterior_probabilities():
     f, variance = np.array([0.5, -0.2, 1.0, 0.0]), variance_with(KNOWN)
-    state = GibbsState(WEIGHTS, Z, np.random.default_rng(0))
+    state = _GibbsState(WEIGHTS, Z, np.random.default_rng(0))
     counts = np.zeros_like(WEIGHTS)
     for _ in range(4000):
         state.draw_assignment(f, variance)
@@ -151,7 +151,7 @@ def test_draws_of_the_assignment_have_the_posterior_probabilities():
 
 def test_rows_without_probability_are_never_drawn():
     weights = np.vstack([WEIGHTS[:3] / WEIGHTS[:3].sum(axis=0), np.zeros(5)])
-    state = GibbsState(weights, Z, np.random.default_rng(0))
+    state = _GibbsState(weights, Z, np.random.default_rng(0))
     for _ in range(200):
         state.draw_assignment(np.array([9.0, 9.0, 9.0, 0.1]), np.full(5, 0.1))
         assert state.assignment.max() < 3
@@ -159,7 +159,7 @@ def test_rows_without_probability_are_never_drawn():
 
 def test_draws_of_f_have_the_posterior_moments():
     """Matheron's rule against the Gaussian posterior at all rows."""
-    pooled = PooledTargets.of(np.array([1, 1, 3, 3, 0]), Z, variance_with(KNOWN))
+    pooled = _PooledTargets.of(np.array([1, 1, 3, 3, 0]), Z, variance_with(KNOWN))
     gram, rng = covariance(X, X), np.random.default_rng(0)
     root = np.linalg.cholesky(gram)
     draws = np.array([pooled.draw(gram, root, MEAN, rng) for _ in range(5000)])
@@ -170,7 +170,7 @@ def test_draws_of_f_have_the_posterior_moments():
 
 def test_pooled_targets_have_the_evidence_of_all_targets():
     rows = [1, 1, 3, 3, 0]
-    pooled = PooledTargets.of(np.array(rows), Z, variance_with(KNOWN))
+    pooled = _PooledTargets.of(np.array(rows), Z, variance_with(KNOWN))
     np.testing.assert_array_equal(pooled.rows, [0, 1, 3])
     found = pooled.log_evidence(covariance(X[pooled.rows], X[pooled.rows]), MEAN)
     assert found == pytest.approx(given(rows, variance_with(KNOWN))[0], rel=1e-12)
@@ -258,7 +258,7 @@ def test_targets_are_predicted_from_the_others_with_noise_that_multiplies():
 
 def test_new_targets_have_log_normal_moments():
     state, f, variance = (
-        GibbsState(WEIGHTS, Z, np.random.default_rng(0)),
+        _GibbsState(WEIGHTS, Z, np.random.default_rng(0)),
         np.array([0.1, 0.4, -0.2, 0.3]),
         np.full(5, 0.2),
     )

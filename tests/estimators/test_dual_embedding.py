@@ -71,28 +71,11 @@ def test_tables_that_say_nothing_are_warned_of():
     assert np.ptp(model.predict(x)) < 0.2
 
 
-def test_the_seed_may_be_none_or_a_generator():
-    def predictions(seed):
-        return DualEmbedding(n_features=30, regularization=1.0, seed=seed).fit(*TABLES).predict(GRID)
-
-    np.testing.assert_array_equal(predictions(None), predictions(0))
-    drawn = int(np.random.default_rng(3).integers(2**31))
-    np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
-    with refused("seed"):
-        predictions("a")
-
-
 def test_a_given_ridge_is_used():
     model = DualEmbedding(n_features=30, regularization=0.3).fit(*TABLES)
     assert model.regularization_ == 0.3
     smooth = DualEmbedding(n_features=30, regularization=1e6).fit(*TABLES)
     assert np.ptp(smooth.predict(GRID)) < 1e-2 * np.ptp(model.predict(GRID))
-
-
-@pytest.mark.parametrize(("setting", "wrong"), [("n_features", 0), ("regularization", -1.0)])
-def test_settings_that_make_no_sense_are_named(setting, wrong):
-    with refused(setting):
-        DualEmbedding(**{setting: wrong}).fit(*TABLES)
 
 
 def test_labels_in_x_are_refused():

@@ -340,11 +340,6 @@ def test_what_does_not_fit_is_refused(toy, whole):
         whole.merge(TaskTransformedGP())
     with pytest.raises(TypeError, match="Linear is not stationary"):
         TaskTransformedFeatures(Linear(), RBF(), features="fourier", optimize=False).fit(*toy)
-    for setting in ("features", "lengthscales"):
-        with refused(setting):
-            TaskTransformedFeatures(**{setting: "other"}).fit(*toy)
-    with refused("sample_size"):
-        TaskTransformedFeatures(sample_size=0).fit(*toy)
 
 
 def test_the_mediator_has_the_same_columns_everywhere(toy):
@@ -422,18 +417,6 @@ def test_the_mediator_has_the_same_columns_in_the_same_order_everywhere(tmp_path
     other = TaskTransformedFeatures(*maps, optimize=False).partial_fit(pairs[["x"]], pairs[["q", "p"]])
     with refused("other"):
         model.merge(other)
-
-
-def test_the_seed_may_be_none_or_a_generator(toy):
-    def predictions(seed):
-        given = TaskTransformedFeatures(RBF(1.0), RBF(0.5), 40, "fourier", optimize=False, seed=seed)
-        return given.fit(*toy).predict(QUERY)
-
-    np.testing.assert_array_equal(predictions(None), predictions(0))
-    drawn = int(np.random.default_rng(3).integers(2**31))
-    np.testing.assert_array_equal(predictions(np.random.default_rng(3)), predictions(drawn))
-    with refused("seed"):
-        predictions(-1)
 
 
 def test_labels_are_refused_with_what_takes_them():

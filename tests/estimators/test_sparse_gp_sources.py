@@ -67,18 +67,6 @@ def test_a_learned_model_is_the_same_from_memory_from_blocks_and_from_files(file
     assert from_files.feature_names_in_.tolist() == ["a", "b"]
 
 
-def test_a_table_read_in_any_order_and_in_parts_gives_the_same_answer():
-    x, z = problem(200)
-    points = QUERY[:9]
-    whole = SparseGP(inducing=points).partial_fit(Table(x, z, chunks=LOW))
-    blocks = cut(x, z, 3, 90)
-    for order in itertools.permutations(blocks):
-        parts = SparseGP(inducing=points)
-        for rows, targets in order:
-            parts.partial_fit(Table(rows, targets, chunks=LOW))
-        assert_same(parts, whole)
-
-
 def test_new_rows_after_a_fit_are_as_good_as_all_of_them_at_once(files):
     x, z = problem()
     learned = SparseGP(n_inducing=8, max_iterations=10).fit(Table(x[:300], z[:300], chunks=LOW))

@@ -16,6 +16,7 @@ from decond.conditional.residual_density import (
 )
 from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
+    DiscreteSummaryWarning,
     FailedSimulationsWarning,
     FewSimulationsWarning,
     PosteriorWarning,
@@ -358,6 +359,23 @@ def test_the_probability_of_an_event_is_calibrated_and_extrapolates():
     steep = EventProbability(phi, rng.random(2500) < 1 / (1 + np.exp(3 * phi[:, 0])))
     assert steep.log_probability([[4.0]])[0] < -7.0
     assert EventProbability(phi[:5], np.array([True, False, False, False, False])).score == -np.inf
+
+
+def two_columns(informative):
+    """Return a count that is often zero beside a column that tells of the other parameter, or of the same."""
+    rng = np.random.default_rng(2)
+    phi = rng.standard_normal((600, 2))
+    count = rng.poisson(np.exp(phi[:, 0])).astype(float)
+    beside = phi[:, 1 if informative else 0] + 0.1 * rng.standard_normal(600)
+    return phi if informative else phi[:, :1], np.column_stack([beside, count]), np.array([[-0.8, 0.0]])
+
+
+def test_an_edge_that_matters_is_said_and_one_that_does_not_is_not():
+    rng = np.random.default_rng(0)
+    [warning] = likelihood_at(*two_columns(informative=True), summary="none", rng=rng).notes
+    assert isinstance(warning, DiscreteSummaryWarning)
+    assert warning.summaries == (1,)
+    assert likelihood_at(*two_columns(informative=False), summary="none", rng=rng).notes == []
 
 
 class Counting(ResidualLikelihood):

@@ -372,7 +372,9 @@ def test_further_rounds_belong_to_one_observation(tmp_path):
     assert caught.value.argument == "observed"
     same = lfi.infer(counted, PRIOR, 1.0, 100, 3, store=path)
     np.testing.assert_array_equal(same.simulations.x, near.simulations.x)
-    lfi.infer(counted, PRIOR, [-4.0], 40, 1, lfi.RejectionABC(quantile=1.0), store=path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        lfi.infer(counted, PRIOR, [-4.0], 40, 1, "rejection", store=path)
     assert len(calls) == 100
 
 

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from decond import kernels
 from decond.gp import (
-    Aggregated,
     Direct,
     FunctionPrior,
     TaskTransformed,
     condition,
-    log_evidence,
     log_evidence_and_gradient,
 )
 from decond.linalg import JitterWarning
@@ -167,20 +165,6 @@ def test_gradient_survives_data_far_from_the_origin(offset):
 
 
 @pytest.mark.parametrize("kernel", [kernels.Matern12(0.7), kernels.Matern32(0.7), kernels.Matern52(0.7)])
-def test_matern_gradients_with_repeated_rows(kernel):
-    """Zero distances off the diagonal must not turn the gradient into NaN, and it must be right."""
-    rng = np.random.default_rng(0)
-    x = np.repeat(rng.standard_normal((4, 1)), 2, axis=0)
-    z = rng.standard_normal(8)
-
-    def evidence(lengthscale):
-        return log_evidence(FunctionPrior(kernel.replace(lengthscale=lengthscale)), Direct(x, noise=0.3), z)
-
-    slope = log_evidence_and_gradient(FunctionPrior(kernel), Direct(x, noise=0.3), z)[1][PATHS[0]]
-    np.testing.assert_allclose(slope, (evidence(0.7 + 1e-6) - evidence(0.7 - 1e-6)) / 2e-6, rtol=1e-7)
-
-
-@pytest.mark.parametrize("kernel", [kernels.Matern12(0.7), kernels.Matern32(0.7), kernels.Matern52(0.7)])
 def test_matern_gradients_with_rows_that_are_equal_but_for_rounding(kernel):
     z = np.random.default_rng(0).standard_normal(6)
     exact = np.array([0.3, 0.3, 0.6, 0.6, 1.1, 1.1])[:, None]
@@ -207,32 +191,3 @@ def test_many_more_rows_in_one_table_than_in_the_other():
         np.testing.assert_allclose(chosen.mean(x[:3]), plain.mean(x[:3]), rtol=1e-8)
         value, _ = log_evidence_and_gradient(prior, observation, z)
         np.testing.assert_allclose(value, plain.log_evidence, rtol=1e-10)
-
-
-def test_weights_of_rows_make_weighted_averages():
-    """An average with weights (1, 3) is that of one row and three copies of the other."""
-    prior, z = FunctionPrior(kernels.RBF()), [1.0, -0.5]
-    weighted = Aggregated([0.0, 1.0, 3.0], ["a", "a", "b"], noise=0.1, individual_noise=0.4, weights=[1.0, 3.0, 5.0])
-    np.testing.assert_allclose(
-        weighted.linearize().transformation.toarray(), [[0.25, 0.0], [0.75, 0.0], [0.0, 1.0]], rtol=1e-14
-    )
-    np.testing.assert_allclose(
-        np.diag(weighted.linearize().noise_covariance), 0.01 + 0.16 * np.array([0.25**2 + 0.75**2, 1.0]), rtol=1e-14
-    )
-    copies = Aggregated([0.0, 1.0, 1.0, 1.0, 3.0], ["a", "a", "a", "a", "b"], noise=0.1)
-    np.testing.assert_allclose(
-        condition(prior, weighted.replace(individual_noise=0.0), z).mean([[0.5]]),
-        condition(prior, copies, z).mean([[0.5]]),
-        rtol=1e-10,
-    )
-
-
-def test_groups_of_one_row_and_of_all_rows():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((6, 1))
-    prior = FunctionPrior(kernels.RBF())
-    z = rng.standard_normal(6)
-    alone = condition(prior, Aggregated(x, np.arange(6), noise=0.1), z)
-    np.testing.assert_allclose(alone.mean(x), condition(prior, Direct(x, noise=0.1), z).mean(x), rtol=1e-10)
-    together = condition(prior, Aggregated(x, np.zeros(6), noise=1e-4), [2.0])
-    np.testing.assert_allclose(together.mean(x).mean(), 2.0, rtol=1e-6)

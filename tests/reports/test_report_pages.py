@@ -257,7 +257,13 @@ def test_a_mediator_of_numbers_is_described():
         ({"data": {**days(), "groups": np.repeat(np.arange(5), 4)}}, "data['groups']"),
         ({"data": {**days(), "z_groups": np.ones(7)}}, "data['z_groups']"),
         ({"data": {"X": np.zeros((5, 1)), "y": np.zeros(4)}}, "data['y']"),
-        ({"data": {"X": np.zeros((5, 2)), "y": np.zeros(5)}, "lines": {"truth": ([0.0, 1.0], [0.0, 1.0])}}, "lines"),
+        (
+            {
+                "data": {"X": pd.DataFrame(np.zeros((5, 2))), "y": np.zeros(5)},
+                "lines": {"truth": ([0.0, 1.0], [0.0, 1.0])},
+            },
+            "lines",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(fitted, change, argument):

@@ -166,27 +166,12 @@ def fit(
 
     With --report page.html the result can be read, shown and kept as one page.
     """
-    request = FitRequest(
-        tables=tables,
-        x=x,
-        y=y or [],
-        z=z,
-        labels=labels,
-        aggregate=aggregate,
-        sparse=sparse,
-        targets=targets,
-        drift=drift,
-        group_sizes=group_sizes,
-        z_std=z_std,
-        uncertainty=uncertainty,
-        inducing=inducing,
-        restarts=restarts,
-        max_iterations=max_iterations,
-        seed=seed,
-        workers=workers,
-        cluster=cluster,
-        text_format=text_format(encoding, separator, decimal),
-    )
+    facts: dict[str, Any] = {"targets": targets, "drift": drift, "group_sizes": group_sizes, "z_std": z_std}
+    search: dict[str, Any] = {"uncertainty": uncertainty, "restarts": restarts, "seed": seed}
+    of_sparse = {"inducing": inducing, "max_iterations": max_iterations, "workers": workers, "cluster": cluster}
+    reading = text_format(encoding, separator, decimal)
+    options = {**facts, **search, **of_sparse, "text_format": reading}
+    request = FitRequest(tables, x, y or [], z, labels, aggregate, sparse, **options)
     files = {"model": output, "picture": output.with_suffix(".png"), "report": report}
     summary = _run(request, files, force, check, command_line(ctx))
     if json:

@@ -32,7 +32,7 @@ from decond.errors import ArgumentError
 from decond.tables import TableError, TextFormat, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
-    from decond.lfi import Method, Posterior, Prior, diagnostics
+    from decond.lfi import Method, Posterior, Prior, Simulations, diagnostics
     from decond.reports import Report
 
 __all__ = ["infer"]
@@ -123,48 +123,44 @@ def infer(
         low = 0.0
         high = 5.0
     """
-    from decond import lfi
-    from decond.reports import inference_report
+    from decond import lfi, reports
 
     is_parquet(output)  # raises if this is not a table
-    picture = output.with_name(output.name.removesuffix(".gz")).with_suffix(".png")
-    check_outputs([output, picture, report], force, [prior, observed, store])
+    files = {"draws": output, "picture": _picture_beside(output), **({} if report is None else {"report": report})}
+    check_outputs(files.values(), force, [prior, observed, store])
     chosen = _method(method, seed, check)
     values = _observation(observed, text_format(encoding, separator, decimal))
     options: dict[str, Any] = {"seed": seed, "n_jobs": jobs, "timeout": timeout}
     function, known = _simulator(simulator), _prior(prior)
-    diagnosis = None
     with stdout_for_json(json), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        sizes: dict[str, Any] = {"n_simulations": simulations, "rounds": rounds, "store": store}
-        posterior = lfi.infer(function, known, values, method=chosen, **sizes, **options)
+        posterior = lfi.infer(
+            function, known, values, simulations, rounds=rounds, method=chosen, store=store, **options
+        )
         write_table(posterior.frame(), output)
-        posterior.plot().save(picture, dpi=120)
-        if check:
-            assert posterior.simulations is not None
-            diagnosis = lfi.diagnose(chosen, posterior.simulations, known, values, function, **options)
+        posterior.plot().save(files["picture"], dpi=120)
+        diagnosis = lfi.diagnose(chosen, _runs(posterior), known, values, function, **options) if check else None
     notes = messages_of(caught)
-    page = inference_report(
-        posterior,
-        values,
-        diagnosis=diagnosis,
-        warnings=notes,
-        method=type(chosen).__name__,
-        seed=seed,
-        command=command_line(ctx),
-    )
+    about: dict[str, Any] = {"method": type(chosen).__name__, "seed": seed, "command": command_line(ctx)}
+    page = reports.inference_report(posterior, values, diagnosis=diagnosis, warnings=notes, **about)
     if report is not None:
         page.write(report)
-    files = {"draws": output, "picture": picture, **({} if report is None else {"report": report})}
     found = _found(posterior, page, diagnosis)
     if json:
         print_json({**found, "notes": notes, **files})
         return
-    _print_found(found)
-    if diagnosis is None and not chosen.runs_simulator:
-        print_sentences(["Add --check to judge its calibration (a minute or more)."])
-    print_warnings(notes)
+    _print_found(found, can_be_checked=diagnosis is None and not chosen.runs_simulator, notes=notes)
     print_wrote(*files.values())
+
+
+def _picture_beside(output: Path) -> Path:
+    return output.with_name(output.name.removesuffix(".gz")).with_suffix(".png")
+
+
+def _runs(posterior: "Posterior") -> "Simulations":
+    """Return what a posterior was inferred from."""
+    assert posterior.simulations is not None
+    return posterior.simulations
 
 
 # ---- what the arguments name ---------------------------------------------------------------------------------
@@ -242,7 +238,7 @@ def _found(posterior: "Posterior", page: "Report", diagnosis: "diagnostics.Repor
     return found
 
 
-def _print_found(found: dict[str, Any]) -> None:
+def _print_found(found: dict[str, Any], can_be_checked: bool, notes: list[str]) -> None:
     """Print the results for people."""
     title = "posterior"
     if "simulations" in found:
@@ -252,3 +248,6 @@ def _print_found(found: dict[str, Any]) -> None:
     print_table(title, ["parameter", *headings], rows)
     reasons = found.get("diagnosis", {}).get("sentences", [])
     print_sentences([f"Verdict: {found['verdict']}", *(f"- {sentence}" for sentence in reasons)])
+    if can_be_checked:
+        print_sentences(["Add --check to judge its calibration (a minute or more)."])
+    print_warnings(notes)

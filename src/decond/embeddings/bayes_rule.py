@@ -1,8 +1,9 @@
 """Kernel Bayes' rules: the third-order relatives of the deconditional operator."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_row, check_choice, frozen
 from decond.embeddings.conditional_mean import (
@@ -73,8 +74,22 @@ class KernelBayesRule(Operator):
         self.regularization = check_regularization(regularization, "regularization")
         self.evidence_regularization = check_regularization(evidence_regularization, "evidence_regularization")
 
-    def fit(self, x: Any, y: Any, y_prior: Any) -> Self:
-        """Estimate the rule from paired rows (x, y) and draws of the prior of Y."""
+    def fit(self, x: ArrayLike, y: ArrayLike, y_prior: ArrayLike) -> Self:
+        """Estimate the rule from paired rows (x, y) and draws of the prior of Y.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            First half of the pairs.
+        y : array_like of shape (n, e)
+            Second half of the pairs.
+        y_prior : array_like of shape (m, e)
+            Draws of the prior of Y.
+
+        Returns
+        -------
+        self
+        """
         likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
         prior_rows = frozen(query_rows(self.kernel_y, y_prior, "y_prior", likelihood.y_))
         self.x_, self.y_ = likelihood.x_, likelihood.y_
@@ -88,7 +103,7 @@ class KernelBayesRule(Operator):
         self.evidence_factor_ = self._symmetric_factor()
         return self
 
-    def weights(self, x_query: Any) -> np.ndarray:
+    def weights(self, x_query: ArrayLike) -> np.ndarray:
         """Return the weights for each query: (m, q) on the prior draws for "a", else (n, q) on y."""
         fitted(self, "gram_")
         queries = query_rows(self.kernel_x, x_query, "x_query", self.x_)
@@ -98,7 +113,7 @@ class KernelBayesRule(Operator):
         solved = self._solve(cross)
         return multiply(self.transformation_.T, solved) if self.variant == "a" else self.ratio_[:, None] * solved
 
-    def embedding(self, x_query_row: Any) -> MeanEmbedding:
+    def embedding(self, x_query_row: ArrayLike) -> MeanEmbedding:
         """Return the posterior of Y given X = x."""
         row = as_row(x_query_row, "x_query_row", labels=self.kernel_x.accepts_labels)
         weights = self.weights(row)[:, 0]

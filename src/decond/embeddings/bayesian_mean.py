@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from decond.checks import (
+    Seed,
     as_count,
     as_generator,
     as_number,
@@ -96,11 +98,11 @@ class BayesianMeanEmbedding:
         self,
         kernel: RBF | None = None,
         objective: str | None = "predictive",
-        spread: Any = None,
+        spread: ArrayLike | None = None,
         feature_noise: float = 1.0,
         n_anchors: int = 20,
         max_points: int = 1000,
-        seed: Any = 0,
+        seed: Seed = 0,
     ) -> None:
         if kernel is not None and not isinstance(kernel, RBF):
             raise ArgumentTypeError(
@@ -120,7 +122,7 @@ class BayesianMeanEmbedding:
             )
         self.seed = seed
 
-    def fit(self, x: Any) -> Self:
+    def fit(self, x: ArrayLike) -> Self:
         """Learn the lengthscales (unless `objective` is None) and condition on the rows of x.
 
         Leaves `kernel_`, `points_` (where μ was observed), `weights_` (the posterior mean is Σ_j weights_j r(x_j, ·)
@@ -149,8 +151,21 @@ class BayesianMeanEmbedding:
         self._condition(rows)
         return self
 
-    def predict(self, q: Any, return_std: bool = False) -> Any:
-        """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there."""
+    def predict(self, q: ArrayLike, return_std: bool = False) -> Any:
+        """Return the posterior mean of μ at the rows of q and, if asked, its standard deviation there.
+
+        Parameters
+        ----------
+        q : array_like of shape (q, d)
+            Where to predict.
+        return_std : bool
+            Whether to return the standard deviation too.
+
+        Returns
+        -------
+        mean : ndarray of shape (q,)
+        std : ndarray of shape (q,), only if asked for
+        """
         kernel = fitted(self, "kernel_")
         check_column_names(q, "q", self._names)
         rows = query_rows(kernel, q, "q", self.points_)

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_number, as_row, as_targets, as_weights, check_same_length, frozen
 from decond.conditional.smoother import Smoother
@@ -55,8 +56,20 @@ class ConditionalMeanOperator(Operator):
         self.kernel_x, self.kernel_y = as_kernel(kernel_x, "kernel_x"), as_kernel(kernel_y, "kernel_y")
         self.regularization = check_regularization(regularization, "regularization")
 
-    def fit(self, x: Any, y: Any) -> Self:
-        """Estimate the operator from paired rows."""
+    def fit(self, x: ArrayLike, y: ArrayLike) -> Self:
+        """Estimate the operator from paired rows.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            First half of the pairs.
+        y : array_like of shape (n, e)
+            Second half of the pairs.
+
+        Returns
+        -------
+        self
+        """
         x_rows, y_rows = frozen(self.kernel_x.points(x, "x")), frozen(self.kernel_y.points(y, "y"))
         check_same_length(y_rows, "y", len(x_rows), "x")
         self.smoother_ = Smoother(self.kernel_y, y_rows, len(y_rows) * self.regularization, "L + nλI")
@@ -64,21 +77,33 @@ class ConditionalMeanOperator(Operator):
         self.y_: np.ndarray = y_rows
         return self
 
-    def weights(self, y_query: Any) -> np.ndarray:
+    def weights(self, y_query: ArrayLike) -> np.ndarray:
         """Return (L + nλI)⁻¹ ℓ(y_query), shape (n, q): one column of weights on x for each query."""
         return fitted(self, "smoother_").weights(query_rows(self.kernel_y, y_query, "y_query", self.y_))
 
-    def expectation(self, f_values: Any, y_query: Any) -> np.ndarray:
-        """Return estimates of E[f(X) | Y = y] at the queries, given f at the pairs' x."""
+    def expectation(self, f_values: ArrayLike, y_query: ArrayLike) -> np.ndarray:
+        """Return estimates of E[f(X) | Y = y] at the queries, given f at the pairs' x.
+
+        Parameters
+        ----------
+        f_values : array_like of shape (n,) or (n, t)
+            f, or several functions, at the pairs' x.
+        y_query : array_like of shape (q, e)
+            Where to condition.
+
+        Returns
+        -------
+        ndarray of shape (q,) or (q, t)
+        """
         return weights_expectation(self.weights(y_query), f_values, "f_values", "x")
 
-    def embedding(self, y_query_row: Any) -> MeanEmbedding:
+    def embedding(self, y_query_row: ArrayLike) -> MeanEmbedding:
         """Return the embedding of X given Y = y, a `MeanEmbedding` on x."""
         row = as_row(y_query_row, "y_query_row", labels=self.kernel_y.accepts_labels)
         weights = self.weights(row)[:, 0]
         return MeanEmbedding(self.kernel_x, self.x_, weights)
 
-    def covariance(self, y_query: Any, weights: Any = None) -> CovarianceOperator:
+    def covariance(self, y_query: ArrayLike, weights: ArrayLike | None = None) -> CovarianceOperator:
         """Return Ĉ_XX|Y μ_Y = Φ diag(A w) Φᵀ, the second-order embedding of X, for μ_Y = Σ_j w_j ℓ(y_j, ·).
 
         The third-order operator Ĉ_XX|Y of the kernel Bayes' rules (section 7 and Table F.1 of the paper). One row y
@@ -108,7 +133,7 @@ class ConditionalMeanOperator(Operator):
         averaged = self._averaged_weights(y_query, weights)
         return CovarianceOperator(self.kernel_x, self.x_, averaged)
 
-    def cross_covariance(self, y_query: Any, weights: Any = None) -> CrossCovarianceOperator:
+    def cross_covariance(self, y_query: ArrayLike, weights: ArrayLike | None = None) -> CrossCovarianceOperator:
         """Return Ĉ_XY|Y μ_Y = Φ diag(A w) Ψᵀ, the embedding of (X, Y), for μ_Y = Σ_j w_j ℓ(y_j, ·).
 
         The third-order operator Ĉ_XY|Y of KBR(b) (section 7 and Table F.1 of the paper). One row y gives
@@ -137,7 +162,7 @@ class ConditionalMeanOperator(Operator):
         averaged = self._averaged_weights(y_query, weights)
         return CrossCovarianceOperator(self.kernel_x, self.kernel_y, self.x_, self.y_, averaged)
 
-    def log_evidence(self, f_values: Any = None) -> float:
+    def log_evidence(self, f_values: ArrayLike | None = None) -> float:
         """Return Σ_t log N(f_t(x); 0, L + nλI): how probable functions of x are, as functions of y plus noise.
 
         The marginal likelihood of Theorem 5.3 in the special case of Theorem 6.2, with M = I and Σ = nλI, as
@@ -175,7 +200,7 @@ class ConditionalMeanOperator(Operator):
         evidence = LowRankPlusNoise(smoother.features.T, variance, smoother.ridge, "L + nλI")
         return evidence.log_density(columns.reshape(len(columns), -1))
 
-    def _averaged_weights(self, y_query: Any, weights: Any) -> np.ndarray:
+    def _averaged_weights(self, y_query: ArrayLike, weights: ArrayLike | None) -> np.ndarray:
         """Return A w (n,): the weights on x of the embedding Ĉ_X|Y μ_Y."""
         transformation = self.weights(y_query)
         return transformation @ as_weights(weights, "weights", transformation.shape[1], "y_query")
@@ -186,6 +211,21 @@ def feature_coordinates(kernel: Kernel, x: np.ndarray, tolerance: float = 1e-8) 
 
     Coordinates are left out once they explain less than `tolerance` of any feature's squared norm.
 
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    x : ndarray of shape (n, d)
+        Checked rows.
+    tolerance : float
+        What may stay unexplained, relative to the largest squared norm.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
+
+    Examples
+    --------
     >>> from decond.kernels import Linear
     >>> feature_coordinates(Linear(), np.array([[1.0], [-2.0]]))
     array([[-1.],
@@ -195,15 +235,43 @@ def feature_coordinates(kernel: Kernel, x: np.ndarray, tolerance: float = 1e-8) 
     return pivoted_cholesky(np.diagonal(gram), lambda i: gram[i], len(gram), tolerance)[1]
 
 
-def fitted(operator: Any, attribute: str) -> Any:
-    """Return a fitted attribute, or raise an error that says to call fit first."""
+def fitted(operator: object, attribute: str) -> Any:
+    """Return a fitted attribute, or raise an error that says to call fit first.
+
+    Parameters
+    ----------
+    operator : object
+        What should have been fitted.
+    attribute : str
+        What fitting leaves.
+
+    Returns
+    -------
+    object
+    """
     if not hasattr(operator, attribute):
         raise RuntimeError(f"this {type(operator).__name__} is not fitted yet; call .fit(...) with data first.")
     return getattr(operator, attribute)
 
 
-def query_rows(kernel: Kernel, value: Any, name: str, data: np.ndarray) -> np.ndarray:
-    """Return checked query rows with as many columns as the data."""
+def query_rows(kernel: Kernel, value: ArrayLike, name: str, data: np.ndarray) -> np.ndarray:
+    """Return checked query rows with as many columns as the data.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What accepts the rows.
+    value : array_like of shape (q, d)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    data : ndarray of shape (n, d)
+        Rows that were fitted.
+
+    Returns
+    -------
+    ndarray of shape (q, d)
+    """
     rows = kernel.points(value, name)
     if rows.shape[1] != data.shape[1]:
         raise ArgumentError(
@@ -214,7 +282,19 @@ def query_rows(kernel: Kernel, value: Any, name: str, data: np.ndarray) -> np.nd
     return rows
 
 
-def check_regularization(value: Any, name: str) -> float:
-    """Return a positive regularization."""
+def check_regularization(value: float, name: str) -> float:
+    """Return a positive regularization.
+
+    Parameters
+    ----------
+    value : float
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+
+    Returns
+    -------
+    float
+    """
     remedy = "Small values such as 1e-6 come close to none; exact zero makes the inverse meaningless."
     return as_number(value, name, minimum=0.0, strict=True, remedy=remedy)

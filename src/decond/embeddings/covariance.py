@@ -1,8 +1,7 @@
 """Second-order embeddings: the covariance operators Ĉ_YY and Ĉ_XY and the expectations they encode."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_targets, as_weights, check_same_length, frozen
 from decond.embeddings.mean_embedding import MeanEmbedding
@@ -41,23 +40,37 @@ class CrossCovarianceOperator:
     17.5
     """
 
-    def __init__(self, kernel_x: Kernel, kernel_y: Kernel, x: Any, y: Any, weights: Any = None) -> None:
+    def __init__(
+        self, kernel_x: Kernel, kernel_y: Kernel, x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
         self.kernel_x, self.kernel_y = as_kernel(kernel_x, "kernel_x"), as_kernel(kernel_y, "kernel_y")
         self.x: np.ndarray = frozen(self.kernel_x.points(x, "x"))
         self.y: np.ndarray = frozen(self.kernel_y.points(y, "y"))
         self.weights: np.ndarray = frozen(_pair_weights(weights, self.x, self.y))
 
-    def __call__(self, x_query: Any, y_query: Any) -> np.ndarray:
+    def __call__(self, x_query: ArrayLike, y_query: ArrayLike) -> np.ndarray:
         """Return μ_XY(x, y) = Σ_ij W_ij k(x_i, x) ℓ(y_j, y) for all pairs of queries, shape (q_x, q_y)."""
         return self.kernel_x(x_query, self.x) @ self._weighted(self.kernel_y(self.y, y_query))
 
-    def expectation(self, f_values: Any, g_values: Any) -> float:
-        """Return ⟨f, Ĉ_XY g⟩ = E[f(X) g(Y)], given f at x and g at y."""
+    def expectation(self, f_values: ArrayLike, g_values: ArrayLike) -> float:
+        """Return ⟨f, Ĉ_XY g⟩ = E[f(X) g(Y)], given f at x and g at y.
+
+        Parameters
+        ----------
+        f_values : array_like of shape (n,)
+            f at x.
+        g_values : array_like of shape (m,)
+            g at y.
+
+        Returns
+        -------
+        float
+        """
         f = as_weights(f_values, "f_values", len(self.x), "x")
         g = as_weights(g_values, "g_values", len(self.y), "y")
         return float(f @ self._weighted(g))
 
-    def apply(self, g_values: Any) -> MeanEmbedding:
+    def apply(self, g_values: ArrayLike) -> MeanEmbedding:
         """Return the function Ĉ_XY g, an embedding on x with weights W g(y)."""
         g = as_weights(g_values, "g_values", len(self.y), "y")
         return MeanEmbedding(self.kernel_x, self.x, self._weighted(g))
@@ -101,7 +114,7 @@ class CovarianceOperator(CrossCovarianceOperator):
     2.5
     """
 
-    def __init__(self, kernel: Kernel, points: Any, weights: Any = None) -> None:
+    def __init__(self, kernel: Kernel, points: ArrayLike, weights: ArrayLike | None = None) -> None:
         super().__init__(kernel, kernel, points, points, weights)
         if np.abs(self.weights - self.weights.T).max() > 1e-8 * np.abs(self.weights).max():
             raise ArgumentError(
@@ -111,9 +124,9 @@ class CovarianceOperator(CrossCovarianceOperator):
             )
 
 
-def _pair_weights(weights: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _pair_weights(weights: ArrayLike | None, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return weights of pairs (n,), or of every x with every y (n, m), checked."""
-    if np.ndim(weights) != 2:
+    if weights is None or np.ndim(weights) != 2:
         check_same_length(y, "y", len(x), "x")
         return as_weights(weights, "weights", len(x), "x")
     matrix = as_targets(weights, "weights", len(x), "x")

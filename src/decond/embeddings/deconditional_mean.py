@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_row, check_choice, frozen
 from decond.embeddings.conditional_mean import (
@@ -60,8 +61,22 @@ class DeconditionalMeanOperator(Operator):
         self.evidence_regularization = check_regularization(evidence_regularization, "evidence_regularization")
         self.form = form
 
-    def fit(self, x: Any, y: Any, y_prior: Any) -> Self:
-        """Estimate the operator from paired rows (x, y) and draws of the prior of Y."""
+    def fit(self, x: ArrayLike, y: ArrayLike, y_prior: ArrayLike) -> Self:
+        """Estimate the operator from paired rows (x, y) and draws of the prior of Y.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, d)
+            First half of the pairs.
+        y : array_like of shape (n, e)
+            Second half of the pairs.
+        y_prior : array_like of shape (m, e)
+            Draws of the prior of Y.
+
+        Returns
+        -------
+        self
+        """
         likelihood = ConditionalMeanOperator(self.kernel_x, self.kernel_y, self.regularization).fit(x, y)
         prior_rows = frozen(query_rows(self.kernel_y, y_prior, "y_prior", likelihood.y_))
         self.x_, self.y_, self.smoother_ = likelihood.x_, likelihood.y_, likelihood.smoother_
@@ -75,7 +90,7 @@ class DeconditionalMeanOperator(Operator):
             self._fit_low_rank(rows, noise)
         return self
 
-    def weights(self, x_query: Any) -> np.ndarray:
+    def weights(self, x_query: ArrayLike) -> np.ndarray:
         """Return [AᵀKA + mεI]⁻¹ Aᵀ k(x_query), shape (m, q): weights on the prior draws for each query."""
         fitted(self, "form_")
         queries = query_rows(self.kernel_x, x_query, "x_query", self.x_)
@@ -87,11 +102,23 @@ class DeconditionalMeanOperator(Operator):
             return self.evidence_factor_.solve(multiply(self.transformation_.T, cross))
         return self.evidence_.solve_rows(self.smoother_.bridge(cross))
 
-    def deconditional_mean(self, g_values: Any, x_query: Any) -> np.ndarray:
-        """Return f(x) at the queries, given g(y) = E[f(X) | Y = y] at the prior draws."""
+    def deconditional_mean(self, g_values: ArrayLike, x_query: ArrayLike) -> np.ndarray:
+        """Return f(x) at the queries, given g(y) = E[f(X) | Y = y] at the prior draws.
+
+        Parameters
+        ----------
+        g_values : array_like of shape (m,) or (m, t)
+            g, or several functions, at the prior draws.
+        x_query : array_like of shape (q, d)
+            Where f is wanted.
+
+        Returns
+        -------
+        ndarray of shape (q,) or (q, t)
+        """
         return weights_expectation(self.weights(x_query), g_values, "g_values", "y_prior")
 
-    def embedding(self, x_query_row: Any) -> MeanEmbedding:
+    def embedding(self, x_query_row: ArrayLike) -> MeanEmbedding:
         """Return the posterior of Y given X = x, a `MeanEmbedding` on the prior draws."""
         row = as_row(x_query_row, "x_query_row", labels=self.kernel_x.accepts_labels)
         weights = self.weights(row)[:, 0]

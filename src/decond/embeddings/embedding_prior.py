@@ -31,7 +31,19 @@ class EmbeddingPrior(Parametrized):
     center: Any = 0.0
 
     def covariance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return r(a, b), (len(a), len(b))."""
+        """Return r(a, b), (len(a), len(b)).
+
+        Parameters
+        ----------
+        a : ndarray of shape (n, d)
+            Rows.
+        b : ndarray of shape (m, d)
+            Other rows.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
         exponent = np.zeros((len(a), len(b)))
         for j, scale, spread, center in self._columns(a.shape[1]):
             left, right = a[:, j, None] - center, b[None, :, j] - center
@@ -61,7 +73,7 @@ class EmbeddingPrior(Parametrized):
             yield j, scales[j], spreads[j], centers[j]
 
 
-def _log_covariance(left: Any, right: Any, scale: float, spread: float | None) -> Any:
+def _log_covariance(left: np.ndarray, right: np.ndarray, scale: float, spread: float | None) -> Any:
     """Return log r of one column, for coordinates from the center of ν."""
     apart = -((left - right) ** 2) / (4.0 * scale**2)
     if spread is None:
@@ -69,7 +81,7 @@ def _log_covariance(left: Any, right: Any, scale: float, spread: float | None) -
     return apart - (0.5 * (left + right) / np.hypot(scale, np.sqrt(2.0) * spread)) ** 2
 
 
-def _log_covariance_slope(left: Any, right: Any, scale: float, spread: float | None) -> Any:
+def _log_covariance_slope(left: np.ndarray, right: np.ndarray, scale: float, spread: float | None) -> Any:
     """Return the derivative of the same with respect to log(scale)."""
     apart = (left - right) ** 2 / (2.0 * scale**2)
     if spread is None:

@@ -34,12 +34,12 @@ class MeanEmbedding:
     array([0.5677])
     """
 
-    def __init__(self, kernel: Kernel, points: Any, weights: Any = None) -> None:
+    def __init__(self, kernel: Kernel, points: ArrayLike, weights: ArrayLike | None = None) -> None:
         self.kernel = as_kernel(kernel, "kernel")
         self.points: np.ndarray = frozen(self.kernel.points(points, "points"))
         self.weights: np.ndarray = frozen(as_weights(weights, "weights", len(self.points), "points"))
 
-    def __call__(self, q: Any) -> np.ndarray:
+    def __call__(self, q: ArrayLike) -> np.ndarray:
         """Return μ at the rows of q."""
         return self.kernel.matmul(q, self.points, self.weights)
 
@@ -77,15 +77,38 @@ class MeanEmbedding:
             )
         return MeanEmbedding(self.kernel, self.points, self.weights / total)
 
-    def herd(self, n: int, candidates: Any = None, kernel: Kernel | None = None) -> np.ndarray:
+    def herd(self, n: int, candidates: ArrayLike | None = None, kernel: Kernel | None = None) -> np.ndarray:
         """Return n super-samples (n, d) from the candidates (by default the points), see `decond.embeddings.herding`.
 
-        `kernel` is the kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+        Parameters
+        ----------
+        n : int
+            How many samples.
+        candidates : array_like of shape (c, d), optional
+            Points to choose from; by default those of the embedding.
+        kernel : Kernel, optional
+            The kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
         """
         return self.herding(candidates, kernel).draw(as_count(n, "n"))
 
-    def herding(self, candidates: Any = None, kernel: Kernel | None = None) -> Herding:
-        """Return the herding process itself, from which samples can be drawn again and again."""
+    def herding(self, candidates: ArrayLike | None = None, kernel: Kernel | None = None) -> Herding:
+        """Return the herding process itself, from which samples can be drawn again and again.
+
+        Parameters
+        ----------
+        candidates : array_like of shape (c, d), optional
+            Points to choose from; by default those of the embedding.
+        kernel : Kernel, optional
+            The kernel ℓ' between samples in the paper's Algorithm 8.1; by default that of the embedding.
+
+        Returns
+        -------
+        Herding
+        """
         rows = self.points if candidates is None else self.kernel.points(candidates, "candidates")
         return Herding(self(rows), rows, self.kernel if kernel is None else as_kernel(kernel, "kernel"))
 
@@ -145,6 +168,22 @@ class MeanEmbedding:
         )
 
 
-def weights_expectation(weights: np.ndarray, values: Any, name: str, partner: str) -> np.ndarray:
-    """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k)."""
+def weights_expectation(weights: np.ndarray, values: ArrayLike, name: str, partner: str) -> np.ndarray:
+    """Return weightsᵀ values for weights (n, q): the shared last step of all operators, (q,) or (q, k).
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n, q)
+        A column of weights for each query.
+    values : array_like of shape (n,) or (n, k)
+        Values at the points.
+    name : str
+        The name of the values, for errors.
+    partner : str
+        What the values are paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (q,) or (q, k)
+    """
     return weights.T @ as_targets(values, name, len(weights), partner)

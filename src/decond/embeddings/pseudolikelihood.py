@@ -193,6 +193,23 @@ def maximize(objective: Objective, width: int, starts: Sequence[np.ndarray], typ
     A prior goes with the objective, log lengthscale ~ N(log `typical`, 1): the objective is often flat over a factor
     of several, and its top there is chance.
 
+    Parameters
+    ----------
+    objective : callable
+        From one lengthscale a column to a value and its slopes for their logarithms.
+    width : int
+        The number of columns.
+    starts : sequence of ndarray
+        Lengthscales to start from, one or one a column.
+    typical : ndarray
+        Centers of the prior, in the shape of a start.
+
+    Returns
+    -------
+    Optimum
+
+    Examples
+    --------
     >>> rows = np.random.default_rng(0).standard_normal((50, 1))
     >>> found = maximize(PredictivePseudolikelihood(rows), 1, [np.ones(1)], typical=np.ones(1))
     >>> found.lengthscale.round(2), found.on_bounds

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from decond.checks import as_targets
@@ -10,7 +11,11 @@ from decond.conditional import unlisted_rows
 from decond.errors import ArgumentError
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
+from decond.features.feature_maps import FeatureMap
 from decond.gp import Aggregated, Transformed
+from decond.gp.observations import Targets
+from decond.gp.search import Progress
+from decond.kernels.kernel import Kernel
 from decond.threads import threads_by_rows
 
 __all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
@@ -49,7 +54,7 @@ class AggregateGP(PosteriorRegressor):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | FeatureMap | None = None,
         noise: float | None = None,
         individual_noise: float = 0.0,
         mean: str = "constant",
@@ -70,13 +75,13 @@ class AggregateGP(PosteriorRegressor):
     @threads_by_rows
     def fit(
         self,
-        x: Any,
-        groups: Any,
-        z_groups: Any,
-        weights: Any = None,
-        z_std: Any = None,
-        group_sizes: Any = None,
-        progress: Any = None,
+        x: ArrayLike,
+        groups: ArrayLike,
+        z_groups: Targets,
+        weights: ArrayLike | None = None,
+        z_std: Targets | None = None,
+        group_sizes: Targets | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn from rows x with a group each, and the mean of every group.
 
@@ -134,7 +139,7 @@ class AggregateGP(PosteriorRegressor):
 
 
 def learn_groups(
-    estimator: PosteriorRegressor, seen: Aggregated, z: np.ndarray, choice: KernelChoice, progress: Any
+    estimator: PosteriorRegressor, seen: Aggregated, z: np.ndarray, choice: KernelChoice, progress: Progress | None
 ) -> None:
     """Learn from means of groups and, where rows are not listed, from a model of those as well.
 

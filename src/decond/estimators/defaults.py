@@ -262,5 +262,5 @@ def deviation_of(z: np.ndarray) -> float:
     return deviation if deviation > 1e-12 * max(float(np.abs(z).max(initial=0.0)), 1e-300) else 1.0
 
 
-def _scaled(limits: tuple[float, float], unit: Any) -> tuple[Any, Any]:
+def _scaled(limits: tuple[float, float], unit: float | np.ndarray) -> tuple[Any, Any]:
     return limits[0] * unit, limits[1] * unit

@@ -1,13 +1,16 @@
 """Ordinary regression, z = f(x) + noise, with the same defaults and error bars as its indirect relatives."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.estimators.posterior_regressor import PosteriorRegressor
+from decond.features.feature_maps import FeatureMap
 from decond.gp import Direct
+from decond.gp.search import Progress
+from decond.kernels.kernel import Kernel
 from decond.threads import threads_by_rows
 
 __all__ = ["DirectGP"]
@@ -38,7 +41,7 @@ class DirectGP(PosteriorRegressor):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | FeatureMap | None = None,
         noise: float | None = None,
         mean: str = "constant",
         uncertainty: str = "honest",
@@ -55,7 +58,7 @@ class DirectGP(PosteriorRegressor):
         self.seed = seed
 
     @threads_by_rows
-    def fit(self, X: ArrayLike, y: ArrayLike, progress: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, progress: Progress | None = None) -> Self:
         """Learn from rows and targets.
 
         Parameters
@@ -76,6 +79,6 @@ class DirectGP(PosteriorRegressor):
         choice = self._chosen_kernel(self.kernel, rows, z)
         return self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
 
-    def _known_columns(self, x: Any) -> np.ndarray:
+    def _known_columns(self, x: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
         return validate_data(self, x, reset=False, dtype=np.float64)

@@ -244,13 +244,37 @@ class _Dual:
         """R⁻¹b."""
 
     def cross(self, phi: Features, x: NDArray[Any]) -> Array:
-        """Return R⁻¹C."""
+        """Return R⁻¹C.
+
+        Parameters
+        ----------
+        phi : callable
+            Features of x.
+        x : ndarray of shape (n, d)
+            Rows of the pairs.
+
+        Returns
+        -------
+        ndarray of shape (q, p)
+        """
         return self.factor.half_solve(
             _mean(lambda y, rows, ratio: self.psi(y).T @ (ratio * phi(rows)), self.y, x, self.ratio)
         )
 
     def weights(self, cross: Array, ridges: Array) -> Array:
-        """Return w for every ridge ν, by one eigendecomposition, from R⁻¹C: (ridges, p, targets)."""
+        """Return w for every ridge ν, by one eigendecomposition, from R⁻¹C: (ridges, p, targets).
+
+        Parameters
+        ----------
+        cross : ndarray of shape (q, p)
+            R⁻¹C.
+        ridges : ndarray of shape (r,)
+            Every ν.
+
+        Returns
+        -------
+        ndarray of shape (r, p, t)
+        """
         values, vectors = np.linalg.eigh(cross.T @ cross)
         shrunk = (vectors.T @ (cross.T @ self.target)) / (np.maximum(values, 0.0)[:, None] + ridges[:, None, None])
         return vectors @ shrunk

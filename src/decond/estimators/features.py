@@ -1,7 +1,7 @@
 """Two tables of any length that share only a mediator: finite features, and a fit that holds sums instead of rows."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.checks import Seed, as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
 from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.defaults import SearchRanges, smooth_kernel
 from decond.estimators.regressor import ProbabilisticRegressor
 from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
 from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
+from decond.gp.search import Progress
 from decond.kernels import Scaled
 from decond.kernels.kernel import Kernel
 from decond.parameters import same
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["TaskTransformedFeatures"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[int, float], None]
-Seed = int | np.random.Generator | None
 Rows = ArrayLike | Source
 
 
@@ -597,7 +596,21 @@ class _Start(NamedTuple):
         return select(self.model, free, (), bounds, hyperpriors)
 
     def search(self, tables: Tables, progress: Progress | None, iterations: int = 200) -> FitResult:
-        """Learn everything from these tables, with targets in their final units."""
+        """Learn everything from these tables, with targets in their final units.
+
+        Parameters
+        ----------
+        tables : Tables
+            What is learned from.
+        progress : callable, optional
+            Called with the number of evaluations and the best objective so far.
+        iterations : int
+            Iterations at most.
+
+        Returns
+        -------
+        FitResult
+        """
         return maximize_evidence(
             self.model,
             tables,

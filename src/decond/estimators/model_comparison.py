@@ -5,7 +5,7 @@ Where the truth is not known, task rows are held out, and every function of x ex
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ def compare(
     y_task: ArrayLike,
     z_task: ArrayLike,
     models: str | Sequence[str] | Mapping[str, Any] = "all",
-    truth: Any = None,
+    truth: Callable[[np.ndarray], ArrayLike] | tuple[ArrayLike, ArrayLike] | None = None,
     *,
     folds: int = 5,
     cross_validate: bool | None = None,
@@ -112,7 +112,7 @@ def compare(
     ('plain', np.True_)
     """
     tables = Tables.checked(x, y, y_task, z_task)
-    chosen = chosen_models(models)
+    chosen = _chosen_models(models)
     known = None if truth is None else _truth(tables, truth)
     held_out = None
     if known is None if cross_validate is None else cross_validate:
@@ -186,7 +186,7 @@ class Truth(NamedTuple):
         return Curve(name, at[order], self.f[order])
 
 
-def _truth(tables: Tables, truth: Any) -> Truth:
+def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[ArrayLike, ArrayLike]) -> Truth:
     """Return rows and values of f; raise unless there is one value for each row."""
     import pandas as pd
 
@@ -213,12 +213,12 @@ def _truth(tables: Tables, truth: Any) -> Truth:
     return Truth(rows, values, truth if callable(truth) else None)
 
 
-def chosen_models(models: Any) -> dict[str, Any]:
+def _chosen_models(models: str | Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Return estimators, or their names, by label; raise if a name is unknown."""
     return chosen_by_label(models, "model", list(MODELS), BaseEstimator, "an estimator such as TaskTransformedGP()")
 
 
-def _built(model: Any, seed: int) -> Any:
+def _built(model: str | BaseEstimator, seed: int) -> Any:
     """Return an estimator of its own for one run, with the seed of that run if it takes one."""
     kind, options = MODELS[model] if isinstance(model, str) else (None, {})
     own: Any = kind(**options) if kind else clone(model)
@@ -235,7 +235,9 @@ class Run(NamedTuple):
     error: Exception | None = None
 
 
-def _run(label: str, model: Any, tables: Tables, known: Truth | None, held_out: "HeldOut | None", seed: int) -> Run:
+def _run(
+    label: str, model: BaseEstimator, tables: Tables, known: Truth | None, held_out: "HeldOut | None", seed: int
+) -> Run:
     """Fit one estimator and score it; whatever it raises is the reason why its row, or a part of it, is empty."""
     begin = time.perf_counter()
     try:
@@ -260,7 +262,7 @@ def _run(label: str, model: Any, tables: Tables, known: Truth | None, held_out: 
     return Run(label, seed, model, {**row, "notes": said(notes)}, failed)
 
 
-def _scores(model: Any, known: Truth) -> dict[str, float]:
+def _scores(model: BaseEstimator, known: Truth) -> dict[str, float]:
     mean, std = mean_and_std(model, known.x)
     error = mean - known.f
     inside = np.nan if std is None else float(np.mean(np.abs(error) <= BAND * std))
@@ -292,7 +294,7 @@ def _concluded(tables: Tables, known: Truth | None, held_out: "HeldOut | None", 
 
 
 def _panels(
-    tables: Tables, known: Truth | None, found: dict[str, Any], frame: Any, measured: list[str]
+    tables: Tables, known: Truth | None, found: dict[str, Any], frame: "pd.DataFrame", measured: list[str]
 ) -> list[Rows | Lines]:
     """Return functions along the first few columns of x, what was measured, and the seconds."""
     numbers = [name for name in tables.x.columns if tables.x[name].dtype.kind in "biuf"][:3]
@@ -366,7 +368,7 @@ class HeldOut:
         self._units, self.known = np.arange(len(y_task)), weights.any(axis=0)
         self._weights = weights + (1.0 - weights.sum(axis=0)) / len(x)
 
-    def expectation(self, model: Any, x: "pd.DataFrame") -> NDArray[np.float64]:
+    def expectation(self, model: BaseEstimator, x: "pd.DataFrame") -> NDArray[np.float64]:
         """Return E[f(X) | y] at all task rows.
 
         Parameters
@@ -378,7 +380,7 @@ class HeldOut:
         """
         return np.asarray(self._weights.T @ np.asarray(model.predict(x.iloc[self._pairs]), dtype=np.float64))
 
-    def error(self, model: Any, tables: Tables, seed: int) -> float:
+    def error(self, model: BaseEstimator, tables: Tables, seed: int) -> float:
         """Return the root mean square error of held-out targets.
 
         Parameters

@@ -21,7 +21,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.feature_maps import as_kernel
+from decond.features.feature_maps import FeatureMap, as_kernel
 from decond.gp import (
     Candidate,
     FitResult,
@@ -35,6 +35,8 @@ from decond.gp import (
     select,
     warn_if_constant,
 )
+from decond.gp.search import Progress
+from decond.kernels.kernel import Kernel
 from decond.messages import warn
 from decond.parameters import leaves
 
@@ -257,7 +259,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         self.offset_, self.scale_ = (float(offset), float(scale)) if flat else (offset, scale)
         return centered / self.scale_
 
-    def _known_errors(self, z_std: Any, z: np.ndarray, partner: str) -> np.ndarray:
+    def _known_errors(self, z_std: ArrayLike, z: np.ndarray, partner: str) -> np.ndarray:
         """Return known standard errors of the targets, checked."""
         if z[0].size > 1:
             raise ArgumentError("z_std", "z_std takes one target column; fit each target column by itself.")
@@ -285,7 +287,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
 
     def _chosen_kernel(
         self,
-        kernel: Any,
+        kernel: Kernel | FeatureMap | None,
         x: np.ndarray,
         z: np.ndarray,
         trend: bool = True,
@@ -314,7 +316,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         z: np.ndarray,
         choice: KernelChoice,
         extra: "Extra",
-        progress: Any = None,
+        progress: Progress | None = None,
         integrate: bool = True,
     ) -> Fit:
         """Maximize the evidence and, for honest error bars, integrate over the hyperparameters."""
@@ -360,7 +362,9 @@ class PosteriorRegressor(ProbabilisticRegressor):
             warn_if_constant(best.log_evidence, z)
         return self
 
-    def _learn_or_use(self, observation: Observation, z: np.ndarray, choice: KernelChoice, progress: Any) -> Self:
+    def _learn_or_use(
+        self, observation: Observation, z: np.ndarray, choice: KernelChoice, progress: Progress | None
+    ) -> Self:
         """Learn the kernel and the noises that are there, for an observation with a fixed M; or use all as given."""
         if not self.optimize:
             return self._use_as_given(Model(FunctionPrior(choice.kernel), observation), z)
@@ -372,7 +376,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         observation: Observation,
         z: np.ndarray,
         choice: KernelChoice,
-        progress: Any,
+        progress: Progress | None,
         first: FitResult | None = None,
     ) -> Fit:
         """Learn the kernel and the noises that are there, for an observation with a fixed M.
@@ -467,7 +471,7 @@ class Extra:
         return tuple(path for path in self.free if path.endswith("noise"))
 
 
-def fitted_quietly(model: Any, *tables: Any) -> Any:
+def fitted_quietly(model: "PosteriorRegressor", *tables: Any) -> Any:
     """Return a model fitted to tables of `_fitted_data`, without warnings that are not about the user's own fit."""
     *data, z_std, group_sizes = tables
     with warnings.catch_warnings():

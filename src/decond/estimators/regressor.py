@@ -8,12 +8,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_rows, check_column_names, column_names
+from decond.checks import Seed, as_rows, check_column_names, column_names
 from decond.errors import ArgumentError
 from decond.notebook import card, number
 from decond.parameters import Parametrized
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from decond.plotting import FunctionDisplay
 
 __all__ = ["IndirectRegressor", "ProbabilisticRegressor"]
@@ -35,7 +37,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def _remember_columns(self, x: Any, name: str) -> np.ndarray:
+    def _remember_columns(self, x: ArrayLike, name: str) -> np.ndarray:
         """Return x as rows, and keep the number and names of its columns."""
         rows = as_rows(x, name, labels=True)
         self.n_features_in_ = rows.shape[1]
@@ -46,7 +48,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
             del self.feature_names_in_
         return rows
 
-    def _known_columns(self, x: Any) -> np.ndarray:
+    def _known_columns(self, x: ArrayLike) -> np.ndarray:
         """Return x as rows with the columns that the model was fitted on."""
         check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)
@@ -80,7 +82,9 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         if state["feature_names_in"] is not None:
             self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
 
-    def plot(self, x: Any = None, z: Any = None, ax: Any = None, **options: Any) -> "FunctionDisplay":
+    def plot(
+        self, x: ArrayLike | None = None, z: ArrayLike | None = None, ax: "Axes | None" = None, **options: Any
+    ) -> "FunctionDisplay":
         """Draw what is predicted, a panel for each column, with a band of error bars.
 
         Parameters
@@ -189,7 +193,7 @@ class ProbabilisticRegressor(IndirectRegressor):
             return mean, covariance * np.square(self.scale_)
         return mean
 
-    def sample(self, X: ArrayLike, n: int = 1, seed: Any = None) -> np.ndarray:
+    def sample(self, X: ArrayLike, n: int = 1, seed: Seed = None) -> np.ndarray:
         """Return joint draws of f.
 
         Parameters

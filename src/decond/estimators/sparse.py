@@ -231,7 +231,7 @@ class SparseGP(ProbabilisticRegressor):
         """Tell whether any rows were read."""
         return hasattr(self, "posterior_")
 
-    def _known_columns(self, x: Any) -> Array:
+    def _known_columns(self, x: ArrayLike) -> Array:
         check_is_fitted(self)
         return validate_data(self, x, reset=False, dtype=np.float64)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from decond.checks import as_number, as_targets, check_choice
@@ -29,6 +30,7 @@ from decond.estimators.defaults import (
     plain_kernel,
 )
 from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, _free_paths, fitted_quietly
+from decond.features.feature_maps import FeatureMap
 from decond.gp import (
     Aggregated,
     FitResult,
@@ -42,6 +44,8 @@ from decond.gp import (
     sample_latent_inputs,
     select,
 )
+from decond.gp.observations import Targets
+from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
 from decond.parameters import leaves
 from decond.threads import threads_by_rows
@@ -113,8 +117,8 @@ class TaskTransformedGP(PosteriorRegressor):
 
     def __init__(
         self,
-        kernel_x: Any = None,
-        kernel_y: Any = None,
+        kernel_x: Kernel | FeatureMap | None = None,
+        kernel_y: Kernel | FeatureMap | None = None,
         noise: float | None = None,
         mean: str = "constant",
         mediator: str = "full",
@@ -140,13 +144,13 @@ class TaskTransformedGP(PosteriorRegressor):
     @threads_by_rows
     def fit(
         self,
-        x: Any,
-        y: Any,
-        y_task: Any,
-        z_task: Any,
-        z_std: Any = None,
-        group_sizes: Any = None,
-        progress: Any = None,
+        x: ArrayLike,
+        y: ArrayLike,
+        y_task: ArrayLike,
+        z_task: ArrayLike,
+        z_std: ArrayLike | None = None,
+        group_sizes: Targets | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn from pairs (x, y), row by row, and from task rows (y_task, z_task).
 
@@ -176,7 +180,12 @@ class TaskTransformedGP(PosteriorRegressor):
         return self._fit_tables((x, y, y_task, z_task), names, z_std, group_sizes, progress)
 
     def _fit_tables(
-        self, tables: tuple[Any, ...], names: tuple[str, ...], z_std: Any, group_sizes: Any, progress: Any
+        self,
+        tables: tuple[Any, ...],
+        names: tuple[str, ...],
+        z_std: ArrayLike | None,
+        group_sizes: Targets | None,
+        progress: Progress | None,
     ) -> Self:
         """Learn from x, y, y_task and z_task, which messages call by these names."""
         check_choice(self.mediator, "mediator", ("full", "map"))
@@ -207,7 +216,7 @@ class TaskTransformedGP(PosteriorRegressor):
         return self
 
     def _check_facts(
-        self, targets: np.ndarray, paper: bool, only_labels: bool, any_labels: bool, group_sizes: Any
+        self, targets: np.ndarray, paper: bool, only_labels: bool, any_labels: bool, group_sizes: Targets | None
     ) -> None:
         if self.targets == "single" and paper:
             raise ArgumentError(
@@ -233,7 +242,13 @@ class TaskTransformedGP(PosteriorRegressor):
             )
 
     def _fit_paper(
-        self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        y_task: np.ndarray,
+        z: np.ndarray,
+        variance: np.ndarray | None,
+        progress: Progress | None,
     ) -> None:
         """Learn the paper's model, with the kernels that were given or Gaussian ones."""
         size = deviation_of(z) ** 2
@@ -269,8 +284,8 @@ class TaskTransformedGP(PosteriorRegressor):
         groups: SharedGroups,
         targets: np.ndarray,
         errors: np.ndarray | None,
-        group_sizes: Any,
-        progress: Any,
+        group_sizes: Targets | None,
+        progress: Progress | None,
     ) -> None:
         """Learn from labels that both tables have: each target is a mean over the rows with its label."""
         z = self._centered(targets[groups.task])
@@ -291,7 +306,13 @@ class TaskTransformedGP(PosteriorRegressor):
         learn_groups(self, observation, means, choice, progress)
 
     def _fit_mean(
-        self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        y_task: np.ndarray,
+        z: np.ndarray,
+        variance: np.ndarray | None,
+        progress: Progress | None,
     ) -> None:
         """Learn from means, with p(x | y) from the pairs, for every description of the mediator.
 
@@ -337,7 +358,13 @@ class TaskTransformedGP(PosteriorRegressor):
         return found
 
     def _fit_single(
-        self, x: np.ndarray, y: np.ndarray, y_task: np.ndarray, z: np.ndarray, variance: Any, progress: Any
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        y_task: np.ndarray,
+        z: np.ndarray,
+        variance: np.ndarray | None,
+        progress: Progress | None,
     ) -> None:
         """Learn from single measurements at latent inputs, by Gibbs sampling.
 
@@ -402,7 +429,7 @@ class TaskTransformedGP(PosteriorRegressor):
         expectation: ConditionalExpectation,
         noise: float,
         choice: KernelChoice,
-        variance: Any,
+        variance: np.ndarray | None,
     ) -> Model:
         """Return the model with M and C given; C has the variance of f."""
         amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
@@ -477,8 +504,8 @@ class InstrumentalVariablesGP(TaskTransformedGP):
 
     def __init__(
         self,
-        kernel_x: Any = None,
-        kernel_y: Any = None,
+        kernel_x: Kernel | FeatureMap | None = None,
+        kernel_y: Kernel | FeatureMap | None = None,
         noise: float | None = None,
         mean: str = "constant",
         mediator: str = "full",
@@ -503,11 +530,11 @@ class InstrumentalVariablesGP(TaskTransformedGP):
     @threads_by_rows
     def fit(  # type: ignore[override]
         self,
-        treatment: Any,
-        instrument: Any,
-        outcome: Any,
-        instrument_of_outcome: Any = None,
-        progress: Any = None,
+        treatment: ArrayLike,
+        instrument: ArrayLike,
+        outcome: ArrayLike,
+        instrument_of_outcome: ArrayLike | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn f from rows of (treatment, instrument) and of (instrument, outcome).
 
@@ -542,9 +569,9 @@ SINGLE = 'Your targets look like single measurements, not like means: see target
 MEAN = 'Your targets look like means over all x of their y, not like single measurements: see targets="mean".'
 
 
-def _sizes_by_group(group_sizes: Any, labels: np.ndarray, group: np.ndarray) -> Any:
+def _sizes_by_group(group_sizes: Targets | None, labels: np.ndarray, group: np.ndarray) -> Any:
     """Return group sizes by the number of the group, from sizes by label."""
-    if np.ndim(group_sizes) == 0 and not isinstance(group_sizes, dict):
+    if group_sizes is None or np.isscalar(group_sizes):
         return group_sizes
     if not isinstance(group_sizes, dict):
         raise ArgumentError(

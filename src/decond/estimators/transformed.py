@@ -1,14 +1,18 @@
 """Targets that are known linear combinations of f: z = Mᵀ f(x) + noise(Σ)."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from decond.checks import as_targets
 from decond.errors import ArgumentError
 from decond.estimators.defaults import smooth_kernel
 from decond.estimators.posterior_regressor import PosteriorRegressor
+from decond.features.feature_maps import FeatureMap
 from decond.gp import Transformed
+from decond.gp.search import Progress
+from decond.kernels.kernel import Kernel
 from decond.threads import threads_by_rows
 
 __all__ = ["TransformedGP"]
@@ -42,7 +46,7 @@ class TransformedGP(PosteriorRegressor):
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: Kernel | FeatureMap | None = None,
         noise: float | None = None,
         mean: str = "zero",
         uncertainty: str = "honest",
@@ -59,7 +63,14 @@ class TransformedGP(PosteriorRegressor):
         self.seed = seed
 
     @threads_by_rows
-    def fit(self, x: Any, transformation: Any, z: Any, noise_covariance: Any = None, progress: Any = None) -> Self:
+    def fit(
+        self,
+        x: ArrayLike,
+        transformation: ArrayLike,
+        z: ArrayLike,
+        noise_covariance: ArrayLike | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Learn from rows and weighted sums of f over them.
 
         Parameters

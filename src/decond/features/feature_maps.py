@@ -3,6 +3,7 @@
 import abc
 import itertools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -83,11 +84,11 @@ class FeatureMap(Parametrized, abc.ABC):
     def _transform_with_pullback(self, a: Array) -> tuple[Array, RowsPull]:
         """Return the features and the map from their adjoint to gradients: here by central differences."""
 
-        def pull(adjoint: Array) -> tuple[Gradient, Array]:
+        def _pull(adjoint: Array) -> tuple[Gradient, Array]:
             slopes = difference_slopes(self, lambda features: features.transform(a), adjoint)
             return slopes, difference_rows(self.transform, a, adjoint)
 
-        return self.transform(a), pull
+        return self.transform(a), _pull
 
 
 class FeatureKernel(Kernel):
@@ -103,26 +104,19 @@ class FeatureKernel(Kernel):
     features: FeatureMap
     variance: Any = parameter(default=1.0, constraint=positive)
 
-    def gram(self, a: NDArray[Any], b: NDArray[Any], out: Array | None = None) -> Array:
-        """Return scaled inner products of features: one product, since blocks would repeat the features of b."""
-        if out is None:
-            return self._gram(a, b)
-        out[...] = self._gram(a, b)
-        return out
+    def _height(self, b: NDArray[Any]) -> int:
+        """Return more rows than there are: one product, since blocks would repeat the features of b."""
+        return sys.maxsize
 
     def _gram(self, a: NDArray[Any], b: NDArray[Any]) -> Array:
         return self.variance * (self.features.transform(a) @ self.features.transform(b).T)
-
-    def pullback(self, a: NDArray[Any], b: NDArray[Any], adjoint: Array, *, points: bool = True) -> Pullback:
-        """Return the gradient in one block, too."""
-        return self._gram_with_pullback(a, b)[1](adjoint, points)
 
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[Array, Pull]:
         phi, pull_a = self.features._transform_with_pullback(a)
         psi, pull_b = self.features._transform_with_pullback(b)
         gram = phi @ psi.T
 
-        def pull(adjoint: Array, points: bool) -> Pullback:
+        def _pull(adjoint: Array, points: bool) -> Pullback:
             slopes_a, a_bar = pull_a(self.variance * adjoint @ psi)
             slopes_b, b_bar = pull_b(self.variance * adjoint.T @ phi)
             slopes = {**below("features", added(slopes_a, slopes_b)), "variance": float(np.vdot(adjoint, gram))}
@@ -130,7 +124,7 @@ class FeatureKernel(Kernel):
                 Pullback(slopes, a_bar, b_bar) if points else Pullback(slopes, np.zeros(a.shape), np.zeros(b.shape))
             )
 
-        return self.variance * gram, pull
+        return self.variance * gram, _pull
 
     def diagonal(self, a: NDArray[Any]) -> Array:
         """Return scaled squared norms of features."""
@@ -141,7 +135,7 @@ class FeatureKernel(Kernel):
         return self.replace(variance=factor * self.variance)
 
 
-def as_kernel(value: Any, name: str) -> Kernel:
+def as_kernel(value: Kernel | FeatureMap, name: str) -> Kernel:
     """Return a kernel: itself, or the kernel of a feature map.
 
     Parameters
@@ -207,7 +201,7 @@ class Polynomial(FeatureMap):
     def _transform_with_pullback(self, a: Array) -> tuple[Array, RowsPull]:
         features = self.transform(a)
 
-        def pull(adjoint: Array) -> tuple[Gradient, Array]:
+        def _pull(adjoint: Array) -> tuple[Gradient, Array]:
             powers, a_bar = self._powers(a), np.zeros(a.shape)
             for column, exponents in zip(adjoint.T, powers, strict=True):
                 for i, j in enumerate(exponents[1:]):
@@ -217,7 +211,7 @@ class Polynomial(FeatureMap):
             slope = 0.5 * float(((adjoint * features).sum(axis=0) * powers[:, 0]).sum()) / self.offset
             return {"offset": slope}, a_bar
 
-        return features, pull
+        return features, _pull
 
     def _weight(self, exponents: NDArray[np.int_]) -> float:
         multinomial = math.factorial(self.degree) / math.prod(math.factorial(j) for j in exponents)
@@ -287,7 +281,7 @@ class RandomFourier(FeatureMap):
         features = np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
         features *= math.sqrt(spectrum.variance / self.n_frequencies)
 
-        def pull(adjoint: Array) -> tuple[Gradient, Array]:
+        def _pull(adjoint: Array) -> tuple[Gradient, Array]:
             cosine, sine = np.split(features, 2, axis=1)
             cosine_bar, sine_bar = np.split(adjoint, 2, axis=1)
             angle_bar = sine_bar * cosine - cosine_bar * sine
@@ -295,7 +289,7 @@ class RandomFourier(FeatureMap):
             slopes = spectrum.pull(angle_bar.T @ a, variance_bar)
             return below("base", slopes), angle_bar @ spectrum.frequencies
 
-        return features, pull
+        return features, _pull
 
 
 class Nystrom(FeatureMap):
@@ -355,13 +349,13 @@ class Nystrom(FeatureMap):
         cross, pull_cross = self.base.gram_with_pullback(self.landmarks, a)
         white = factor.half_solve(cross)
 
-        def pull(adjoint: Array) -> tuple[Gradient, Array]:
+        def _pull(adjoint: Array) -> tuple[Gradient, Array]:
             cross_bar, gram_bar = half_solve_pullback(factor, white, adjoint.T)
             pulled = pull_cross(cross_bar, True)
             within = self.base.symmetric_pullback(self.landmarks, with_jitter(gram_bar), points=False)
             return below("base", added(pulled.parameters, within.parameters)), pulled.b
 
-        return white.T, pull
+        return white.T, _pull
 
     def _factor(self) -> Factor:
         gram = self.base.gram(self.landmarks, self.landmarks)

@@ -6,8 +6,7 @@ Everything here is one equation, z̃ = Mᵀ f(x) + noise(Σ). The prior says wha
 
 from decond.gp.conditional_learning import ConditionalFit, ConditionalSettings, conditional_model, learn_conditional
 from decond.gp.conditioning import PointEstimate, condition, estimate, log_evidence, log_evidence_and_gradient
-from decond.gp.latent_input import LatentInput
-from decond.gp.latent_sampler import SamplerSettings, sample_latent_inputs
+from decond.gp.latent_input import LatentInput, SamplerSettings, sample_latent_inputs
 from decond.gp.model_average import (
     Candidate,
     HyperparameterSample,

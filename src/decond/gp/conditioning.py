@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decond.errors import ArgumentTypeError
 from decond.gp.linear_gaussian import Gradient
-from decond.gp.observations import Direct, Observation
+from decond.gp.observations import Direct, Observation, Targets
 from decond.gp.posteriors import Posterior
 from decond.gp.priors import Prior
 
@@ -29,7 +29,7 @@ __all__ = [
 Tables = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
 
-def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> Posterior:
+def condition(prior: Prior, observation: Observation, z: Targets, form: str = "auto") -> Posterior:
     """Return the posterior of f given targets.
 
     Three algebraic forms give the same answer and are chosen by size: "function" (m x m), "inducing" (the size of
@@ -63,7 +63,7 @@ def condition(prior: Prior, observation: Observation, z: Any, form: str = "auto"
     return _checked(observation).condition(prior, z, form)
 
 
-def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> float:
+def log_evidence(prior: Prior, observation: Observation, z: Targets, form: str = "auto") -> float:
     """Return log p(z̃) of the model, summed over target columns; of a `LatentInput` a lower bound.
 
     Parameters
@@ -92,7 +92,7 @@ def log_evidence(prior: Prior, observation: Observation, z: Any, form: str = "au
 
 
 def log_evidence_and_gradient(
-    prior: Prior, observation: Observation, z: Any, *, points: bool = False
+    prior: Prior, observation: Observation, z: Targets, *, points: bool = False
 ) -> tuple[float, Gradient]:
     """Return log p(z̃) and its gradient by parameter path, such as "prior.kernel.lengthscale".
 
@@ -148,7 +148,7 @@ class PointEstimate:
         return f"PointEstimate({len(self.weights)} weights)"
 
 
-def estimate(prior: Prior, observation: Observation, z: Any, form: str = "auto") -> PointEstimate:
+def estimate(prior: Prior, observation: Observation, z: Targets, form: str = "auto") -> PointEstimate:
     """Return the point estimate of f: LRR, KRR and their transformed and task-transformed versions.
 
     The penalties are those of the Gaussian model: nλ = τ² / β² and mε = σ² / γ², see the glossary.

@@ -4,26 +4,47 @@ The mean of such a target is the paper's E[f(X) | y_j], and the paper's model us
 distribution says more about f: p(z_j | y_j) = Σ_i w_ij N(z_j; f(x_i), σ²), with w_ij = p(x̃_j = x_i | y_j). It is not
 Gaussian in f. Given the *assignment* of targets to rows it is, and given f the assignments are independent: the
 posterior is sampled by Gibbs sampling. A variational bound stands for the log evidence, which is intractable.
+
+`sample_latent_inputs` samples the hyperparameters too: one sweep draws f at the rows given the assignment and the
+hyperparameters, then the assignment given f. Every few sweeps the hyperparameters take a step of slice sampling, with
+f integrated out. Chains that end in different modes are combined by stacking (Yao, Vehtari & Gelman 2022,
+jmlr.org/papers/v23/20-1426.html). The weights of the rows, p(x | y), are estimates too: the chains are repeated for
+several bootstrap tables of them, and pooled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp, rel_entr
 
-from decond.checks import as_rows, check_same_length, frozen
+from decond.checks import Seed, as_rows, check_same_length
 from decond.errors import ArgumentError
 from decond.gp.linear_gaussian import Gradient, Linearization
-from decond.gp.observations import Observation, as_target_variance, with_known_variance
-from decond.gp.posteriors import MixturePosterior, Posterior, posterior_of
+from decond.gp.model_average import Candidate, stacking_weights
+from decond.gp.observations import Observation, with_known_variance
+from decond.gp.posteriors import LeftOut, MixturePosterior, Posterior, posterior_of
 from decond.gp.priors import Prior
-from decond.linalg import add_to_diagonal, cholesky, gaussian_log_density, multiply, square_root
-from decond.parameters import parameter, positive
+from decond.gp.search import Model, Objective, Progress, Variable
+from decond.linalg import (
+    NotPositiveDefiniteError,
+    add_to_diagonal,
+    cholesky,
+    gaussian_log_density,
+    multiply,
+    square_root,
+)
+from decond.parameters import parameter, positive, with_leaves
+from decond.threads import one_blas_thread
 
-__all__ = ["GibbsSettings", "GibbsState", "LatentInput", "LeftOut", "PooledTargets", "leave_one_out"]
+__all__ = [
+    "LatentInput",
+    "SamplerSettings",
+    "sample_latent_inputs",
+]
 
 
 @dataclass(frozen=True)
@@ -85,12 +106,12 @@ class LatentInput(Observation):
                 "weights has columns that are not probabilities; give one column for each target, with values from "
                 "0 to 1 that sum to one.",
             )
-        object.__setattr__(self, "weights", frozen(weights))
-        object.__setattr__(self, "target_variance", as_target_variance(self))
+        self._set(weights=weights)
+        self._set_target_variance()
         if self.logarithm is not None:
-            object.__setattr__(self, "logarithm", frozen(np.asarray(self.logarithm, dtype=np.float64)))
+            self._set(logarithm=np.asarray(self.logarithm, dtype=np.float64))
         if self.assignment is not None:
-            object.__setattr__(self, "assignment", frozen(self._checked_assignment()))
+            self._set(assignment=self._checked_assignment())
 
     def _checked_assignment(self) -> np.ndarray:
         assignment = np.asarray(self.assignment)
@@ -157,20 +178,20 @@ class LatentInput(Observation):
             return found if self.logarithm is None else LogNormalPosterior(found, self.noise, *self.logarithm)
         settings = GibbsSettings()
         bound = _Bound(self, prior, points, targets, settings)
-        state = GibbsState(self.weights, targets, np.random.default_rng(0))
+        state = _GibbsState(self.weights, targets, np.random.default_rng(0))
         gram = prior.covariance.gram(points, points)
         root = square_root(gram)
         state.draw_assignment(bound.mean, self.variance)
         parts, likelihoods, predictions = [], [], []
         for sweep in range(settings.warmup + settings.draws * settings.thinning):
-            pooled = PooledTargets.of(state.assignment, targets, self.variance)
+            pooled = _PooledTargets.of(state.assignment, targets, self.variance)
             f = pooled.draw(gram, root, float(prior.mean_of(1)[0]), state.rng)
             state.draw_assignment(f, self.variance)
             if sweep >= settings.warmup and sweep % settings.thinning == 0:
-                parts.append(PooledTargets.of(state.assignment, targets, self.variance).posterior(prior, points))
+                parts.append(_PooledTargets.of(state.assignment, targets, self.variance).posterior(prior, points))
                 likelihoods.append(state.log_likelihood(f, self.variance))
                 predictions.append(state.predictive_moments(f, self.variance))
-        left_out = leave_one_out(np.array(likelihoods), predictions)
+        left_out = _leave_one_out(np.array(likelihoods), predictions)
         return LatentInputPosterior(parts, bound.value, left_out)
 
     def _log_evidence(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> float:
@@ -214,22 +235,36 @@ class LogNormalPosterior:
         """Log density of the logarithms of the targets."""
         return self._log.log_evidence
 
-    def mean(self, x: Any) -> np.ndarray:
+    def mean(self, x: ArrayLike) -> np.ndarray:
         """Return the mean of f at the rows of x, (q,)."""
         return self.moments(x)[0]
 
-    def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance of f at the rows of x."""
         mean, variance = self._log.moments(x)
         return self._moments(mean + 0.5 * self._noise**2, variance)
 
-    def covariance(self, x: Any) -> np.ndarray:
+    def covariance(self, x: ArrayLike) -> np.ndarray:
         """Return the covariance of f between the rows of x, (q, q)."""
         mean = self.mean(x) + self._origin
         return np.outer(mean, mean) * np.expm1(self._log.covariance(x))
 
-    def sample(self, x: Any, n: int, seed: Any = None) -> np.ndarray:
-        """Return n joint draws of f at the rows of x, (n, q)."""
+    def sample(self, x: ArrayLike, n: int, seed: Seed = None) -> np.ndarray:
+        """Return n joint draws of f at the rows of x, (n, q).
+
+        Parameters
+        ----------
+        x : array_like of shape (q, d)
+            Where to draw f.
+        n : int
+            How many draws.
+        seed : int or numpy.random.Generator, optional
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n, q)
+        """
         draws = self._log.sample(x, n, seed) + 0.5 * self._noise**2
         return np.asarray(self._unit * np.exp(draws) - self._origin)
 
@@ -242,7 +277,7 @@ class LogNormalPosterior:
         return center - self._origin, center**2 * np.expm1(variance)
 
 
-class PooledTargets(NamedTuple):
+class _PooledTargets(NamedTuple):
     """Targets given their assignment: for each distinct row the mean of its targets and their joint precision."""
 
     rows: np.ndarray
@@ -252,7 +287,7 @@ class PooledTargets(NamedTuple):
     """What log p(z | f, assignment) has beside log N(mean; f at the rows, 1/precision)."""
 
     @classmethod
-    def of(cls, assignment: np.ndarray, z: np.ndarray, variance: np.ndarray) -> "PooledTargets":
+    def of(cls, assignment: np.ndarray, z: np.ndarray, variance: np.ndarray) -> "_PooledTargets":
         """Return the pooled targets of an assignment."""
         rows, index = np.unique(assignment, return_inverse=True)
         precision = np.bincount(index, 1.0 / variance)
@@ -284,7 +319,7 @@ class PooledTargets(NamedTuple):
         return offset + prior + multiply(gram[:, self.rows], weights)[:, 0]
 
 
-class GibbsState:
+class _GibbsState:
     """The assignment of targets to rows, and how it is drawn given f.
 
     For each target only the rows that hold nearly all of its probability are looked at, the likeliest first.
@@ -318,7 +353,9 @@ class GibbsState:
         logs -= top
         return np.log(np.exp(logs, out=logs).sum(axis=0)) + top - 0.5 * np.log(2.0 * np.pi * variance)
 
-    def predictive_moments(self, f: np.ndarray, variance: np.ndarray, logarithm: Any = None) -> np.ndarray:
+    def predictive_moments(
+        self, f: np.ndarray, variance: np.ndarray, logarithm: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return mean and second moment of a new target for each column, given f, (2, m)."""
         values, added = f[self._rows], variance
         if logarithm is not None:
@@ -339,29 +376,13 @@ class GibbsState:
         return logs
 
 
-class LeftOut(NamedTuple):
-    """Every target predicted from the others: mean, variance and log density."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    log_density: np.ndarray
-
-    @classmethod
-    def mixture(cls, parts: Sequence["LeftOut"], weights: np.ndarray) -> "LeftOut":
-        """Return the predictions of a mixture of models, whose weights sum to one."""
-        mean = np.tensordot(weights, np.array([part.mean for part in parts]), 1)
-        second = np.tensordot(weights, np.array([part.variance + part.mean**2 for part in parts]), 1)
-        logs = logsumexp([part.log_density for part in parts], axis=0, b=weights[:, None])
-        return cls(mean, second - mean**2, logs)
-
-
-def leave_one_out(log_likelihoods: np.ndarray, predictions: Any) -> LeftOut:
+def _leave_one_out(log_likelihoods: np.ndarray, predictions: ArrayLike) -> LeftOut:
     """Return leave-one-out predictions of targets (m,) from posterior draws, by truncated importance sampling.
 
     Draw s counts for target j as 1 / p(z_j | f_s), truncated at √S times the mean (Ionides 2008,
     doi:10.1198/106186008X320456).
 
-    >>> found = leave_one_out(np.zeros((4, 2)), np.ones((4, 2, 2)))
+    >>> found = _leave_one_out(np.zeros((4, 2)), np.ones((4, 2, 2)))
     >>> found.mean, found.log_density
     (array([1., 1.]), array([0., 0.]))
     """
@@ -465,13 +486,240 @@ class _Bound:
         beta = (r * (self._z - self.mean[:, None]) / v).sum(axis=1)
         gram_bar = 0.5 * (np.outer(beta, beta) - multiply(self._whitened.T, self._whitened))
         pulled = self._prior.covariance.symmetric_pullback(self._points, gram_bar, points=with_points)
-        scope = "prior.kernel." if hasattr(self._prior, "kernel") else "prior."
-        gradient: Gradient = {scope + path: bar for path, bar in pulled.parameters.items()}
-        mean_bar = float(beta.sum())
-        shape = np.shape(self._prior.mean)  # type: ignore[attr-defined]
-        gradient["prior.mean"] = np.full(shape, mean_bar) if shape else mean_bar
+        gradient = self._prior.gradient(pulled.parameters, np.array([beta.sum()]))
         slope = (r * (self._squares() / v**2 - 1.0 / v)).sum()
         gradient["observation.noise"] = self._seen.noise * float(slope)
         if with_points:
             gradient["observation.x"] = pulled.a + pulled.b
         return gradient
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Settings of `sample_latent_inputs`. More of everything costs time and changes answers little.
+
+    >>> SamplerSettings(sweeps=400).kept
+    8
+    """
+
+    tables: int = 4
+    """Bootstrap tables of p(x | y)."""
+    warmup: int = 200
+    """Sweeps of each chain before the first draw."""
+    sweeps: int = 100
+    """Sweeps of each chain after that."""
+    kept: int = 8
+    """Draws of each chain that predictions are made from."""
+    sweeps_per_step: int = 5
+    """Sweeps from one step of the hyperparameters to the next."""
+    most_steps_out: int = 8
+    """Widths of a slice at most, in units of the logarithm of a hyperparameter."""
+    threshold: float = 0.01
+    """Chains with a smaller stacking weight within their table are dropped."""
+
+
+Starts = Callable[[np.ndarray], Sequence[np.ndarray]]
+
+
+def sample_latent_inputs(
+    name: str,
+    model: Model,
+    tables: Iterable[np.ndarray],
+    starts: Starts,
+    z: np.ndarray,
+    variables: list[Variable],
+    seed: int = 0,
+    settings: SamplerSettings | None = None,
+    stack_tables: bool = False,
+    progress: Progress | None = None,
+) -> Candidate:
+    """Return a candidate whose parts are draws of the hyperparameters and the assignment.
+
+    Parameters
+    ----------
+    name : str
+        Name of the candidate.
+    model : Model
+        Prior of f and a `LatentInput`, at the hyperparameters where the chains start.
+    tables : iterable of ndarray of shape (n, m)
+        Probabilities of the rows for each target, one array for each bootstrap table.
+    starts : callable
+        From such an array to values of f at the rows, one for each chain.
+    z : ndarray of shape (m,)
+        The centered targets.
+    variables : list of Variable
+        The hyperparameters, among them "observation.noise".
+    seed : int
+        Seed of the chains.
+    settings : SamplerSettings, optional
+        Lengths and numbers of chains.
+    stack_tables : bool
+        Whether the tables are rival models, combined by stacking, and not bootstrap samples of one, which are pooled.
+    progress : callable, optional
+        Called after each sweep with the number of sweeps of the chain and nan.
+
+    Returns
+    -------
+    Candidate
+        Draws with weights, and leave-one-out predictions of the targets.
+
+    Examples
+    --------
+    >>> from decond.kernels import RBF
+    >>> from decond.gp import select
+    >>> from decond.gp import FunctionPrior, LatentInput
+    >>> weights, z = np.full((2, 4), 0.5), np.array([1.0, 1.1, -1.0, -0.9])
+    >>> model = Model(FunctionPrior(RBF()), LatentInput([0.0, 5.0], weights, noise=0.1))
+    >>> variables = select(model, free=["observation.noise"], bounds={"observation.noise": (0.01, 1.0)})
+    >>> start = np.array([1.0, -1.0])  # f(0) = 1 and f(5) = -1; the mirror image would do as well
+    >>> draws = sample_latent_inputs("latent inputs", model, [weights], lambda table: [start], z, variables)
+    >>> draws.values[0]["observation.assignment"]
+    array([0, 0, 1, 1])
+    """
+    with one_blas_thread():  # matrices are small, and there are many of them
+        used = settings or SamplerSettings()
+        return _sample(name, model, tables, starts, z, variables, seed, used, stack_tables, progress)
+
+
+def _sample(
+    name: str,
+    model: Model,
+    tables: Iterable[np.ndarray],
+    starts: Starts,
+    z: np.ndarray,
+    variables: list[Variable],
+    seed: int,
+    settings: SamplerSettings,
+    stack_tables: bool,
+    progress: Progress | None,
+) -> Candidate:
+    rng = np.random.default_rng(seed)
+    runs: list[list[_Run]] = []
+    for table in tables:
+        runs.append([])
+        for f in starts(table):
+            chain = _Chain(model, table, z, variables, f, rng, settings)
+            runs[-1].append(chain.run(progress))
+    groups = [[run for of_table in runs for run in of_table]] if stack_tables else runs
+    kept = [(run, weight) for group in groups for run, weight in _stacked(group, settings.threshold)]
+    shares = np.array([weight for _, weight in kept]) / len(groups)
+    values = tuple(draw for run, _ in kept for draw in run.values)
+    weights = np.concatenate(
+        [np.full(len(run.values), share / len(run.values)) for (run, _), share in zip(kept, shares, strict=True)]
+    )
+    return Candidate(name, model, values, weights, LeftOut.mixture([run.left_out for run, _ in kept], shares))
+
+
+def _stacked(runs: Sequence["_Run"], threshold: float) -> list[tuple["_Run", float]]:
+    """Return the chains that have a stacking weight, with their weights, which sum to one."""
+    weights = stacking_weights(np.array([run.left_out.log_density for run in runs]))
+    weights = np.where(weights >= threshold, weights, 0.0)
+    return [(run, float(w)) for run, w in zip(runs, weights / weights.sum(), strict=True) if w > 0.0]
+
+
+class _Run(NamedTuple):
+    values: list[dict[str, Any]]
+    left_out: LeftOut
+
+
+class _Chain:
+    """One chain: hyperparameters as an unconstrained vector, f at the rows, and the assignment."""
+
+    def __init__(
+        self,
+        model: Model,
+        table: np.ndarray,
+        z: np.ndarray,
+        variables: list[Variable],
+        f: np.ndarray,
+        rng: np.random.Generator,
+        settings: SamplerSettings,
+    ) -> None:
+        self._objective = Objective(model, z, variables)
+        self._prior, self._x = model.prior, model.prior.covariance.points(model.observation.x, "x")
+        self._known: np.ndarray | None = model.observation.target_variance  # type: ignore[attr-defined]
+        self._seen, self._jacobian = model.observation, model.observation.log_jacobian(z)  # type: ignore[attr-defined]
+        self._z, self._rng, self._settings = self._seen.transformed(z), rng, settings  # type: ignore[attr-defined]
+        self._vector = self._objective.vector_of(model.values())
+        self._lower, self._upper = self._objective.bounds
+        self._state = _GibbsState(table, self._z, rng)
+        self._factored: bytes = b""
+        self._state.draw_assignment(f, self._variance(self._vector))
+
+    def run(self, progress: Progress | None) -> _Run:
+        """Return the draws that are kept, and leave-one-out predictions from all draws after the warm-up."""
+        settings = self._settings
+        values, likelihoods, predictions = [], [], []
+        every = max(1, settings.sweeps // settings.kept)
+        for sweep in range(settings.warmup + settings.sweeps):
+            if sweep % settings.sweeps_per_step == 0:
+                self._step_hyperparameters()
+            f, variance = self._draw_f(), self._variance(self._vector)
+            self._state.draw_assignment(f, variance)
+            after = sweep - settings.warmup
+            if after >= 0:
+                likelihoods.append(self._state.log_likelihood(f, variance))
+                logarithm = self._seen.logarithm  # type: ignore[attr-defined]
+                predictions.append(self._state.predictive_moments(f, variance, logarithm))
+                if after % every == every - 1:
+                    parameters = self._objective.parameters_at(self._vector)
+                    values.append({**parameters, "observation.assignment": self._state.assignment})
+            if progress is not None:
+                progress(sweep + 1, np.nan)
+        return _Run(values, _leave_one_out(np.array(likelihoods) + self._jacobian, predictions))
+
+    def _draw_f(self) -> np.ndarray:
+        key = self._vector.tobytes()
+        if key != self._factored:
+            self._gram = self._kernel(self._vector).gram(self._x, self._x)
+            self._root = square_root(self._gram)
+            self._factored = key
+        return self._pooled(self._vector).draw(self._gram, self._root, 0.0, self._rng)
+
+    def _step_hyperparameters(self) -> None:
+        """Take a step of slice sampling along a random direction (Neal 2003), with stepping out and shrinkage."""
+        direction = self._rng.standard_normal(len(self._vector))
+        direction /= np.linalg.norm(direction)
+        level = self._log_density(self._vector) - self._rng.exponential()
+        low = -self._rng.random()
+        high = low + 1.0
+        steps_down = int(self._rng.integers(self._settings.most_steps_out))
+        for _ in range(steps_down):
+            if self._log_density(self._vector + low * direction) <= level:
+                break
+            low -= 1.0
+        for _ in range(self._settings.most_steps_out - 1 - steps_down):
+            if self._log_density(self._vector + high * direction) <= level:
+                break
+            high += 1.0
+        while high - low > 1e-9:
+            step = self._rng.uniform(low, high)
+            proposed = self._vector + step * direction
+            if self._log_density(proposed) > level:
+                self._vector = proposed
+                return
+            low, high = (step, high) if step < 0.0 else (low, step)
+
+    def _log_density(self, vector: np.ndarray) -> float:
+        """Return log p(z | assignment, hyperparameters) plus the log hyperprior; -inf outside the bounds."""
+        if np.any(vector < self._lower) or np.any(vector > self._upper):
+            return -np.inf
+        pooled = self._pooled(vector)
+        rows = self._x[pooled.rows]
+        try:
+            value = pooled.log_evidence(self._kernel(vector).gram(rows, rows))
+        except NotPositiveDefiniteError:
+            return -np.inf
+        return value + self._objective.log_hyperprior(vector)
+
+    def _pooled(self, vector: np.ndarray) -> _PooledTargets:
+        return _PooledTargets.of(self._state.assignment, self._z, self._variance(vector))
+
+    def _variance(self, vector: np.ndarray) -> np.ndarray:
+        noise = self._objective.parameters_at(vector)["observation.noise"]
+        return np.broadcast_to(with_known_variance(noise**2, self._known), self._z.shape)
+
+    def _kernel(self, vector: np.ndarray) -> Any:
+        values = self._objective.parameters_at(vector)
+        prior = {path.removeprefix("prior."): v for path, v in values.items() if path.startswith("prior.")}
+        return with_leaves(self._prior, prior).covariance

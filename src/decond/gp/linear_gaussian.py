@@ -38,6 +38,9 @@ Array = NDArray[np.float64]
 Matrix = Any
 """A dense or a sparse matrix."""
 
+Noise = float | Array
+"""A variance σ² of all targets, a diagonal (m,) or a covariance (m, m); or the adjoint of one."""
+
 Gradient = dict[str, Any]
 """Derivatives by path, each in the shape of its parameter."""
 
@@ -69,7 +72,11 @@ class Linearization:
     """Whether M depends on parameters, so that its adjoint is worth computing."""
 
     def __init__(
-        self, transformation: Matrix, noise: Any, sampling: "SamplingNoise | None" = None, identity: bool = False
+        self,
+        transformation: Matrix,
+        noise: Noise,
+        sampling: "SamplingNoise | None" = None,
+        identity: bool = False,
     ) -> None:
         self._transformation, self.noise = transformation, noise
         self.sampling, self.identity = sampling, identity
@@ -155,19 +162,19 @@ class MediatedLinearization(Linearization):
 
     has_parameters = True
 
-    def __init__(self, smoother: Smoother, y_task: NDArray[Any], noise: Any, full: bool) -> None:
+    def __init__(self, smoother: Smoother, y_task: NDArray[Any], noise: Noise, full: bool) -> None:
         self.smoother, self.noise = smoother, noise
         self.sampling, self.identity = None, False
         if full and smoother.features is None:
             self.shared = smoother.kernel.gram(smoother.points, y_task)
             self._rows = smoother.factor.half_solve(self.shared)
-            self.noise = smoother.kernel.gram(y_task, y_task)
+            covariance = smoother.kernel.gram(y_task, y_task)
         else:
             self._rows = smoother.rows(y_task)
-            if full:
-                self.noise = smoother.ridge * multiply(self._rows.T, self._rows)
+            covariance = smoother.ridge * multiply(self._rows.T, self._rows) if full else np.empty((0, 0))
         if full:
-            add_to_diagonal(self.noise, noise)
+            add_to_diagonal(covariance, noise)
+            self.noise = covariance
 
     @cached_property
     def transformation(self) -> Array:
@@ -211,7 +218,7 @@ class SamplingNoise:
     array([0.25])
     """
 
-    def __init__(self, transformation: Any, shares: Any) -> None:
+    def __init__(self, transformation: Matrix, shares: Matrix) -> None:
         self.transformation, self.shares = transformation, sparse.csr_array(shares)
 
     @classmethod
@@ -255,7 +262,12 @@ class Pullback(Protocol):
     """Carries adjoints on to the parameters of an observation, see `Observation._gradient`."""
 
     def __call__(
-        self, noise_bar: Any, rows_bar: Array | None = None, middle_bar: Array | None = None, *, points: bool = True
+        self,
+        noise_bar: Noise,
+        rows_bar: Array | None = None,
+        middle_bar: Array | None = None,
+        *,
+        points: bool = True,
     ) -> Gradient:
         """Return the gradient by path."""
 
@@ -343,7 +355,7 @@ def low_rank_evidence(gram: Array, linear: Linearization) -> LowRankPlusNoise:
         M and Σ.
     """
     prior = linear.bridge(linear.bridge(gram).T)
-    return LowRankPlusNoise(linear.rows, prior, linear.noise, "RK̃Rᵀ + σ²I")
+    return LowRankPlusNoise(linear.rows, prior, float(linear.noise), "RK̃Rᵀ + σ²I")
 
 
 def _check_finite(gradient: Gradient) -> None:
@@ -398,7 +410,7 @@ def _gram_bar(linear: Linearization, gram: Array, KM: Array, G: Array) -> Array:
     return gram_bar
 
 
-def _sandwich(M: Any, G: Array) -> Array:
+def _sandwich(M: Matrix, G: Array) -> Array:
     """Return M G Mᵀ for a dense or sparse M."""
     if isinstance(M, np.ndarray):
         return symmetric_product(multiply(M, G), M.T)

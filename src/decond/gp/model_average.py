@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from decond.gp.conditioning import condition
-from decond.gp.latent_input import LeftOut
-from decond.gp.posteriors import MixturePosterior
+from decond.gp.posteriors import LeftOut, MixturePosterior, Posterior
 from decond.gp.search import FitResult, Model, Objective, Variable
 from decond.linalg import NotPositiveDefiniteError
 
@@ -347,7 +346,7 @@ class ModelAverage(NamedTuple):
         weights = [w * c.weights for w, c in zip(self.weights, self.candidates, strict=True)]
         return parts[0] if len(parts) == 1 else MixturePosterior(parts, np.concatenate(weights))
 
-    def leave_one_out(self, posterior: Any) -> LeftOut:
+    def leave_one_out(self, posterior: Posterior | MixturePosterior) -> LeftOut:
         """Return every target predicted from the others, from the posterior of this average."""
         parts, found, start = getattr(posterior, "parts", [posterior]), [], 0
         for candidate in self.candidates:

@@ -7,6 +7,7 @@ observation conditions in its own way.
 
 import abc
 import functools
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +22,7 @@ from decond.gp.linear_gaussian import (
     Gradient,
     Linearization,
     MediatedLinearization,
+    Noise,
     SamplingNoise,
     evidence_and_gradient,
 )
@@ -34,6 +36,10 @@ from decond.threads import threads_for
 __all__ = ["Aggregated", "Direct", "Observation", "TaskTransformed", "Transformed"]
 
 Array = NDArray[np.float64]
+
+
+Targets = ArrayLike | Mapping[Any, float]
+"""Targets in one or several columns; those of groups may be labeled, in a dict or Series."""
 
 
 class Observation(Parametrized, abc.ABC):
@@ -73,7 +79,7 @@ class Observation(Parametrized, abc.ABC):
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return (M, Σ) at the current parameters; gradients need it without the shortcut through finite features."""
 
-    def noise_gradient(self, noise_bar: Any) -> Gradient:
+    def noise_gradient(self, noise_bar: Noise) -> Gradient:
         """Return the gradient of the parameters of the noise, by field.
 
         `noise_bar` is the derivative of the log evidence with respect to every entry of `linearize().noise`: a matrix
@@ -82,7 +88,7 @@ class Observation(Parametrized, abc.ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no noise_gradient, so its noise cannot be learned.")
 
-    def ordered(self, z: Any, name: str = "z") -> Any:
+    def ordered(self, z: Targets, name: str = "z") -> Any:
         """Return targets in the order of the observed values; row by row, unless a subclass knows labels.
 
         Parameters
@@ -94,7 +100,7 @@ class Observation(Parametrized, abc.ABC):
         """
         return z
 
-    def condition(self, prior: Prior, z: Any, form: str = "auto") -> Posterior:
+    def condition(self, prior: Prior, z: Targets, form: str = "auto") -> Posterior:
         """Return the posterior of f, see `decond.gp.condition`.
 
         Parameters
@@ -111,7 +117,7 @@ class Observation(Parametrized, abc.ABC):
         with threads_for(max(len(points), len(targets))):
             return self._posterior(prior, points, targets, form)
 
-    def log_evidence(self, prior: Prior, z: Any, form: str = "auto") -> float:
+    def log_evidence(self, prior: Prior, z: Targets, form: str = "auto") -> float:
         """Return log p(z̃), see `decond.gp.log_evidence`.
 
         Parameters
@@ -128,7 +134,7 @@ class Observation(Parametrized, abc.ABC):
         with threads_for(max(len(points), len(targets))):
             return self._log_evidence(prior, points, targets, form)
 
-    def log_evidence_and_gradient(self, prior: Prior, z: Any, *, points: bool = False) -> tuple[float, Gradient]:
+    def log_evidence_and_gradient(self, prior: Prior, z: Targets, *, points: bool = False) -> tuple[float, Gradient]:
         """Return log p(z̃) and its gradient by path, see `decond.gp.log_evidence_and_gradient`.
 
         Parameters
@@ -161,7 +167,7 @@ class Observation(Parametrized, abc.ABC):
     def _gradient(
         self,
         linear: Linearization,
-        noise_bar: Any,
+        noise_bar: Noise,
         rows_bar: Array | None = None,
         middle_bar: Array | None = None,
         *,
@@ -174,7 +180,7 @@ class Observation(Parametrized, abc.ABC):
         """
         return self.noise_gradient(noise_bar)
 
-    def _checked(self, prior: Prior, z: Any) -> tuple[NDArray[Any], Array]:
+    def _checked(self, prior: Prior, z: Targets) -> tuple[NDArray[Any], Array]:
         """Return points that the prior's kernel accepts and targets that fit the observation."""
         if not isinstance(prior, Prior):
             raise ArgumentTypeError(
@@ -200,6 +206,18 @@ class Observation(Parametrized, abc.ABC):
                 f"repeats has values down to {repeats.min():g}; it counts measurements of a target. Give 1 or more.",
             )
         self._set(repeats=repeats)
+
+    def _set_target_variance(self) -> None:
+        """Check the known variances of the targets."""
+        if self.target_variance is None:  # type: ignore[attr-defined]
+            return
+        variance = as_weights(self.target_variance, "target_variance", self.size, self.partner)  # type: ignore[attr-defined]
+        if np.any(variance < 0):
+            raise ArgumentError(
+                "target_variance",
+                f"target_variance has values down to {variance.min():g}; variances are not negative.",
+            )
+        self._set(target_variance=variance)
 
 
 class Direct(Observation):
@@ -231,7 +249,7 @@ class Direct(Observation):
         """Check that measurements were made."""
         super().__post_init__()
         self._set_repeats()
-        self._set(target_variance=as_target_variance(self))
+        self._set_target_variance()
 
     @property
     def size(self) -> int:
@@ -249,7 +267,7 @@ class Direct(Observation):
         noise = self.noise**2 if self.repeats is None else self.noise**2 / self.repeats
         return Linearization(one, with_known_variance(noise, self.target_variance), identity=True)
 
-    def noise_gradient(self, noise_bar: Any) -> Gradient:
+    def noise_gradient(self, noise_bar: Noise) -> Gradient:
         """Return the gradient of σ."""
         return {"noise": 2.0 * self.noise * _mean_trace(noise_bar, self.repeats)}
 
@@ -308,7 +326,7 @@ class Transformed(Observation):
         if self.sampling is not None:
             self._set(sampling=as_weights(self.sampling, "sampling", self.size, self.partner))
         self._set_repeats()
-        self._set(target_variance=as_target_variance(self))
+        self._set_target_variance()
 
     @property
     def size(self) -> int:
@@ -330,7 +348,7 @@ class Transformed(Observation):
         sampling = None if shares is None else SamplingNoise(self.transformation, shares)
         return Linearization(self.transformation, with_known_variance(noise, self.target_variance), sampling)
 
-    def noise_gradient(self, noise_bar: Any) -> Gradient:
+    def noise_gradient(self, noise_bar: Noise) -> Gradient:
         """Return the gradients of the noise and of the scale of its covariance."""
         full = np.ndim(self.noise_covariance)
         weighed = noise_bar if full == 2 else np.diagonal(noise_bar) if full == 1 else _trace(noise_bar)
@@ -402,7 +420,7 @@ class Aggregated(Observation):
         self._set_repeats()
         if self.group_sizes is not None:
             self._set(group_sizes=self._checked_sizes())
-        self._set(target_variance=as_target_variance(self))
+        self._set_target_variance()
 
     def _checked_sizes(self) -> Array:
         """Return the size of every group, in the order of the labels."""
@@ -456,7 +474,7 @@ class Aggregated(Observation):
         sampling = SamplingNoise.of_groups(averaging, 1.0 / squares, unlisted) if unlisted.any() else None
         return Linearization(averaging, with_known_variance(noise, self.target_variance), sampling)
 
-    def noise_gradient(self, noise_bar: Any) -> Gradient:
+    def noise_gradient(self, noise_bar: Noise) -> Gradient:
         """Return the gradients of the two noises."""
         return {
             "noise": 2.0 * self.noise * _mean_trace(noise_bar, self.repeats),
@@ -471,7 +489,7 @@ class Aggregated(Observation):
         averaging = sparse.csr_array((weights, (np.arange(len(self.x)), index)), shape=shape)
         return averaging, np.asarray(np.bincount(index, weights**2), dtype=np.float64)
 
-    def ordered(self, z: Any, name: str = "z") -> Any:
+    def ordered(self, z: Targets, name: str = "z") -> Any:
         """Return targets in the order of the labels; a dict, or a Series indexed by label, is matched by label.
 
         Parameters
@@ -484,7 +502,7 @@ class Aggregated(Observation):
         index = z.keys() if isinstance(z, dict) else getattr(z, "index", None)
         if index is None or callable(index):
             return z
-        counted = not isinstance(z, dict) and list(index) == list(range(len(z)))
+        counted = not isinstance(z, dict) and list(index) == list(range(len(index)))
         if counted and not any(label in index for label in self.labels):
             return z  # rows are only numbered
         known = np.empty(len(index), dtype=object)
@@ -555,7 +573,7 @@ class TaskTransformed(Observation):
                 "so both need the same columns.",
             )
         self._set(kernel_y=kernel, y=y, y_task=y_task)
-        self._set(target_variance=as_target_variance(self))
+        self._set_target_variance()
 
     @property
     def size(self) -> int:
@@ -608,19 +626,7 @@ class TaskTransformed(Observation):
         return gradient
 
 
-def as_target_variance(observation: Any) -> Array | None:
-    """Return the known variances of the targets of an observation, checked and read-only."""
-    if observation.target_variance is None:
-        return None
-    variance = as_weights(observation.target_variance, "target_variance", observation.size, observation.partner)
-    if np.any(variance < 0):
-        raise ArgumentError(
-            "target_variance", f"target_variance has values down to {variance.min():g}; variances are not negative."
-        )
-    return np.asarray(frozen(variance))
-
-
-def with_known_variance(noise: Any, target_variance: Any) -> Any:
+def with_known_variance(noise: Noise, target_variance: Noise | None) -> Any:
     """Return a noise with known variances added.
 
     Parameters
@@ -633,17 +639,18 @@ def with_known_variance(noise: Any, target_variance: Any) -> Any:
     if target_variance is None:
         return noise
     if np.ndim(noise) == 2:
-        add_to_diagonal(noise, target_variance)
-        return noise
+        matrix = np.asarray(noise)
+        add_to_diagonal(matrix, target_variance)
+        return matrix
     return noise + target_variance
 
 
-def _trace(noise_bar: Any) -> float:
+def _trace(noise_bar: Noise) -> float:
     """Return the trace of an adjoint that is given in full, or already as its trace."""
     return float(noise_bar) if np.ndim(noise_bar) == 0 else float(np.trace(noise_bar))
 
 
-def _mean_trace(noise_bar: Any, repeats: Array | None) -> float:
+def _mean_trace(noise_bar: Noise, repeats: Array | None) -> float:
     """Return the trace of an adjoint with its entries divided by the number of measurements."""
     return _trace(noise_bar) if repeats is None else float((np.diagonal(noise_bar) / repeats).sum())
 

@@ -7,12 +7,13 @@ where hyperparameters or assignments are uncertain too.
 import abc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
-from decond.checks import frozen
+from decond.checks import Seed, frozen
 from decond.errors import ArgumentError
 from decond.features.feature_maps import FeatureMap
 from decond.gp.linear_gaussian import Linearization, evidence_factor, low_rank_evidence
@@ -124,7 +125,7 @@ class Posterior(abc.ABC):
         covariance = self._covariances(rows, self._cross(rows))
         return 0.5 * (covariance + covariance.T)
 
-    def sample(self, x: ArrayLike, n: int, seed: Any = None) -> Array:
+    def sample(self, x: ArrayLike, n: int, seed: Seed = None) -> Array:
         """Return joint draws of f, also where its covariance is singular (repeated rows, or no uncertainty left).
 
         Parameters
@@ -419,7 +420,7 @@ class MixturePosterior:
             total += weight * (within + step[:, None] * step[None, :])
         return total
 
-    def sample(self, x: ArrayLike, n: int, seed: Any = None) -> Array:
+    def sample(self, x: ArrayLike, n: int, seed: Seed = None) -> Array:
         """Return joint draws of f, each from a part drawn by weight.
 
         Parameters
@@ -518,3 +519,31 @@ def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
             'form="inducing" needs the same independent noise for every target (Σ = σ²I), which this observation '
             'does not have. Use mediator="map", or form="auto".',
         )
+
+
+class LeftOut(NamedTuple):
+    """Every target predicted from the others: mean, variance and log density."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_density: np.ndarray
+
+    @classmethod
+    def mixture(cls, parts: Sequence["LeftOut"], weights: np.ndarray) -> "LeftOut":
+        """Return the predictions of a mixture of models, whose weights sum to one.
+
+        Parameters
+        ----------
+        parts : sequence of LeftOut
+            Predictions of each model.
+        weights : ndarray of shape (k,)
+            Weights of the models.
+
+        Returns
+        -------
+        LeftOut
+        """
+        mean = np.tensordot(weights, np.array([part.mean for part in parts]), 1)
+        second = np.tensordot(weights, np.array([part.variance + part.mean**2 for part in parts]), 1)
+        logs = logsumexp([part.log_density for part in parts], axis=0, b=weights[:, None])
+        return cls(mean, second - mean**2, logs)

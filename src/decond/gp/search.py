@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, minimize
 
 from decond.errors import ArgumentError
 from decond.gp.observations import Observation
@@ -34,6 +34,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+Progress = Callable[[int, float], object]
+"""What a search calls with the number of evaluations and the best objective so far."""
 
 MORE = "more restarts, or more iterations where max_iterations is offered"
 """What to try when a search has stopped early; whoever has other names for the two says it in those."""
@@ -171,7 +174,7 @@ class Variable(NamedTuple):
         """The paths, for messages."""
         return " = ".join(self.paths)
 
-    def free(self, values: Any) -> Array:
+    def free(self, values: ArrayLike) -> Array:
         """Return natural values on the unconstrained scale: logarithms of positive parameters."""
         flat = np.asarray(values, dtype=np.float64).ravel()
         with np.errstate(divide="ignore"):
@@ -336,7 +339,7 @@ class FitResult:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], model: Any) -> "FitResult":
+    def from_state(cls, state: dict[str, Any], model: Learnable) -> "FitResult":
         """Return the result that a state was taken from.
 
         Parameters
@@ -362,7 +365,7 @@ def maximize_evidence(
     n_restarts: int = 4,
     seed: int = 0,
     max_iterations: int = 200,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
     quiet: Sequence[str] = (),
     also: Sequence[Mapping[str, Any]] = (),
 ) -> FitResult:
@@ -522,7 +525,7 @@ def warn_if_no_better(log_evidence: float, constant: float) -> None:
 class Objective:
     """The negative log evidence (with hyperpriors) as a function of the unconstrained vector."""
 
-    def __init__(self, model: Learnable, z: Any, variables: list[Variable], progress: Any = None) -> None:
+    def __init__(self, model: Learnable, z: Any, variables: list[Variable], progress: Progress | None = None) -> None:
         self.model, self.z, self.variables, self.progress = model, z, variables, progress
         self.evaluations = self.failures = 0
         self.best_ever = -np.inf
@@ -647,7 +650,7 @@ def _warn_of_bounds(names: list[str]) -> None:
         )
 
 
-def _verdict(found: Any, failures: int, on_bounds: bool) -> tuple[str, str]:
+def _verdict(found: OptimizeResult, failures: int, on_bounds: bool) -> tuple[str, str]:
     note = f" {failures} evaluation(s) failed and were avoided." if failures else ""
     if found.success:
         where = " on the edge of the allowed range" if on_bounds else ""

@@ -52,12 +52,12 @@ class Scaled(_Wrapper):
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
         gram, pull_inner = self.kernel._gram_with_pullback(a, b)
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             inner = pull_inner(self.variance * adjoint, points)
             parameters = {**below("kernel", inner.parameters), "variance": float(np.vdot(adjoint, gram))}
             return inner._replace(parameters=parameters)
 
-        return self.variance * gram, pull
+        return self.variance * gram, _pull
 
     def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the scaled diagonal."""
@@ -67,11 +67,11 @@ class Scaled(_Wrapper):
         """Return the inner spectrum with its variance scaled."""
         inner = self.kernel._spectrum(n, dimension, rng, orthogonal)
 
-        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+        def _pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
             slopes = inner.pull(adjoint, self.variance * variance_bar)
             return {**below("kernel", slopes), "variance": variance_bar * inner.variance}
 
-        return Spectrum(inner.frequencies, pull, self.variance * inner.variance, learned=True)
+        return Spectrum(inner.frequencies, _pull, self.variance * inner.variance, learned=True)
 
     def rescaled(self, factor: float) -> Kernel:
         """Return it with its variance multiplied."""
@@ -116,10 +116,10 @@ class Sum(_Combination):
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
         grams, pulls = zip(*(part._gram_with_pullback(a, b) for part in self.parts), strict=True)
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             return _sum_of_parts([pull_part(adjoint, points) for pull_part in pulls])
 
-        return functools.reduce(operator.add, grams), pull
+        return functools.reduce(operator.add, grams), _pull
 
     def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the sum of diagonals."""
@@ -134,13 +134,13 @@ class Sum(_Combination):
         stacked = np.stack([spectrum.frequencies for spectrum in spectra])
         learned = any(spectrum.learned for spectrum in spectra)
 
-        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+        def _pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
             if learned:
                 raise no_gradient(self, "variances")
             bars = [np.where(chosen[:, None] == i, adjoint, 0.0) for i in range(len(spectra))]
             return _slopes_of_parts([one.pull(bar, variance_bar) for one, bar in zip(spectra, bars, strict=True)])
 
-        return Spectrum(stacked[chosen, np.arange(n)], pull, total, learned)
+        return Spectrum(stacked[chosen, np.arange(n)], _pull, total, learned)
 
     @property
     def has_variance(self) -> bool:  # type: ignore[override]
@@ -172,11 +172,11 @@ class Product(_Combination):
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
         grams, pulls = zip(*(part._gram_with_pullback(a, b) for part in self.parts), strict=True)
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             bars = [functools.reduce(operator.mul, grams[:i] + grams[i + 1 :], adjoint) for i in range(len(grams))]
             return _sum_of_parts([pull_part(bar, points) for pull_part, bar in zip(pulls, bars, strict=True)])
 
-        return functools.reduce(operator.mul, grams), pull
+        return functools.reduce(operator.mul, grams), _pull
 
     def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the product of diagonals."""
@@ -188,11 +188,11 @@ class Product(_Combination):
         frequencies = functools.reduce(operator.add, (spectrum.frequencies for spectrum in spectra))
         variance = functools.reduce(operator.mul, (spectrum.variance for spectrum in spectra))
 
-        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+        def _pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
             others = [variance_bar * variance / spectrum.variance for spectrum in spectra]
             return _slopes_of_parts([one.pull(adjoint, bar) for one, bar in zip(spectra, others, strict=True)])
 
-        return Spectrum(frequencies, pull, variance, any(spectrum.learned for spectrum in spectra))
+        return Spectrum(frequencies, _pull, variance, any(spectrum.learned for spectrum in spectra))
 
     @property
     def has_variance(self) -> bool:  # type: ignore[override]
@@ -234,11 +234,11 @@ class Power(_Wrapper):
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
         gram, pull_inner = self.kernel._gram_with_pullback(a, b)
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             inner = pull_inner(self.exponent * gram ** (self.exponent - 1) * adjoint, points)
             return inner._replace(parameters=below("kernel", inner.parameters))
 
-        return gram**self.exponent, pull
+        return gram**self.exponent, _pull
 
     def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the power of the diagonal."""
@@ -248,11 +248,11 @@ class Power(_Wrapper):
         """Return the spectrum of the repeated product."""
         product = Product((self.kernel,) * self.exponent)._spectrum(n, dimension, rng, orthogonal)
 
-        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+        def _pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
             slopes = product.pull(adjoint, variance_bar)
             return added(*({f"kernel.{path.split('.', 2)[2]}": slope} for path, slope in slopes.items()))
 
-        return product._replace(pull=pull)
+        return product._replace(pull=_pull)
 
     def rescaled(self, factor: float) -> Kernel:
         """Return the power of the inner kernel, rescaled by the root."""
@@ -297,7 +297,7 @@ class Columns(_Wrapper):
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
         gram, pull_inner = self.kernel._gram_with_pullback(self._pick(a), self._pick(b))
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             inner = pull_inner(adjoint, points)
             bars = np.zeros(a.shape), np.zeros(b.shape)
             for i, column in enumerate(self.columns):
@@ -305,7 +305,7 @@ class Columns(_Wrapper):
                 bars[1][:, column] += inner.b[:, i]
             return Pullback(below("kernel", inner.parameters), *bars)
 
-        return gram, pull
+        return gram, _pull
 
     def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return the diagonal on the chosen columns."""
@@ -316,10 +316,10 @@ class Columns(_Wrapper):
         inner = self.kernel._spectrum(n, len(self.columns), rng, orthogonal)
         placement = np.eye(dimension)[list(self.columns)]
 
-        def pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
+        def _pull(adjoint: NDArray[np.float64], variance_bar: float) -> Gradient:
             return below("kernel", inner.pull(adjoint @ placement.T, variance_bar))
 
-        return inner._replace(frequencies=inner.frequencies @ placement, pull=pull)
+        return inner._replace(frequencies=inner.frequencies @ placement, pull=_pull)
 
     def rescaled(self, factor: float) -> Kernel:
         """Return the inner kernel, rescaled, on the same columns."""

@@ -101,7 +101,7 @@ class Kernel(Parametrized, abc.ABC):
         -------
         ndarray of shape (n, m)
         """
-        height = _height(b)
+        height = self._height(b)
         if len(a) <= height and out is None:
             return self._gram(a, b)
         gram = np.empty((len(a), len(b))) if out is None else out
@@ -133,7 +133,7 @@ class Kernel(Parametrized, abc.ABC):
         pull : callable
             From (adjoint, points) to a `Pullback`.
         """
-        height = _height(b)
+        height = self._height(b)
         if len(a) <= height and out is None:
             return self._gram_with_pullback(a, b)
         blocks = [slice(start, min(start + height, len(a))) for start in range(0, len(a), height)]
@@ -142,13 +142,13 @@ class Kernel(Parametrized, abc.ABC):
             gram[rows], pull = self._gram_with_pullback(a[rows], b)
             pulls.append(pull)
 
-        def pull_all(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull_all(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             total = _Total(a, b)
             for rows, pull in zip(blocks, pulls, strict=True):
                 total.add(pull(adjoint[rows], points), rows, slice(None))
             return total.pullback
 
-        return gram, pull_all
+        return gram, _pull_all
 
     def pullback(
         self, a: NDArray[Any], b: NDArray[Any], adjoint: NDArray[np.float64], *, points: bool = True
@@ -177,7 +177,7 @@ class Kernel(Parametrized, abc.ABC):
         >>> round(float(pulled.parameters["lengthscale"]), 4)  # d/dl exp(-1/2l²) at l = 1 is exp(-1/2)
         0.6065
         """
-        total, height = _Total(a, b), _height(b)
+        total, height = _Total(a, b), self._height(b)
         with one_blas_thread():
             for start in range(0, len(a), height):
                 rows = slice(start, min(start + height, len(a)))
@@ -226,14 +226,18 @@ class Kernel(Parametrized, abc.ABC):
     def _gram_with_pullback(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[np.float64], Pull]:
         """Return the Gram matrix of one block and its pullback: here by central differences."""
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             parameters = difference_slopes(self, lambda kernel: kernel._gram(a, b), adjoint)
             if not points:
                 return Pullback(parameters, np.zeros(a.shape), np.zeros(b.shape))
             a_bar = difference_rows(lambda moved: self._gram(moved, b), a, adjoint)
             return Pullback(parameters, a_bar, difference_rows(lambda moved: self._gram(a, moved).T, b, adjoint.T))
 
-        return self._gram(a, b), pull
+        return self._gram(a, b), _pull
+
+    def _height(self, b: NDArray[Any]) -> int:
+        """Return how many rows of a make a block with these rows b."""
+        return max(1, BLOCK_ENTRIES // max(1, len(b)))
 
     def matmul(self, a: ArrayLike, b: ArrayLike, v: ArrayLike, block_entries: int = 4_000_000) -> NDArray[np.float64]:
         """Return ``k(a, b) @ v``, never holding the whole Gram matrix.
@@ -370,7 +374,19 @@ class Spectrum(NamedTuple):
 
 
 def no_gradient(kernel: Kernel, name: str) -> ArgumentTypeError:
-    """Return the error for a parameter that frequencies are drawn at."""
+    """Return the error for a parameter that frequencies are drawn at.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What has no gradient.
+    name : str
+        The parameter.
+
+    Returns
+    -------
+    ArgumentTypeError
+    """
     return ArgumentTypeError(
         "kernel",
         f"random frequencies of {type(kernel).__name__} are drawn at its {name}, so they have no gradient with "
@@ -384,6 +400,19 @@ def difference_rows(
     """Return the gradient of ``sum(adjoint * function(rows))`` where each row of the result depends on its own only.
 
     One central difference a column serves all rows; columns of labels have no gradient.
+
+    Parameters
+    ----------
+    function : callable
+        From rows to an array with a row for each.
+    rows : ndarray of shape (n, d)
+        Where to differentiate.
+    adjoint : ndarray of shape (n, m)
+        The derivative of the objective with respect to each entry of the array.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
     """
     gradient = np.zeros(rows.shape)
     if rows.dtype.kind != "f":
@@ -407,15 +436,20 @@ class _Total:
         self.pullback = Pullback({}, np.zeros(a.shape), np.zeros(b.shape))
 
     def add(self, part: Pullback, rows: slice, columns: slice) -> None:
-        """Add the pullback of a block."""
+        """Add the pullback of a block.
+
+        Parameters
+        ----------
+        part : Pullback
+            That of the block.
+        rows : slice
+            Which rows of a it is about.
+        columns : slice
+            Which rows of b it is about.
+        """
         self.pullback.a[rows] += part.a
         self.pullback.b[columns] += part.b
         self.pullback.parameters.update(added(part.parameters, self.pullback.parameters))
-
-
-def _height(b: NDArray[Any]) -> int:
-    """Return how many rows make a block with these columns."""
-    return max(1, BLOCK_ENTRIES // max(1, len(b)))
 
 
 def _check_same_columns(a: NDArray[Any], b: NDArray[Any]) -> None:

@@ -89,12 +89,12 @@ class Polynomial(Kernel):
         scaled = _scaled_columns(self, a), _scaled_columns(self, b)
         inner = scaled[0] @ scaled[1].T + self.offset
 
-        def pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
+        def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
             bar = self.degree * inner ** (self.degree - 1) * adjoint
             pulled = _product_pullback(self, scaled, bar, points)
             return pulled._replace(parameters={"offset": float(bar.sum()), **pulled.parameters})
 
-        return inner**self.degree, pull
+        return inner**self.degree, _pull
 
     def diagonal(self, a: NDArray[Any]) -> NDArray[np.float64]:
         """Return powers of shifted squared norms."""

@@ -80,13 +80,13 @@ class Stationary(Kernel):
         if profile is None:
             return super()._gram_with_pullback(a, b)
 
-        def pull(adjoint: Array, points: bool) -> Pullback:
+        def _pull(adjoint: Array, points: bool) -> Pullback:
             own = {name: float(np.vdot(adjoint, slope)) for name, slope in profile.own.items()}
             bar = adjoint * profile.slope
             slope, a_bar, b_bar = _distance_pullback(a, b, self.lengthscale, squared, bar, points)
             return Pullback({"lengthscale": slope, **own}, a_bar, b_bar)
 
-        return profile.values, pull
+        return profile.values, _pull
 
     def diagonal(self, a: NDArray[Any]) -> Array:
         """Return ones."""
@@ -100,10 +100,10 @@ class Stationary(Kernel):
         radii = self._radii(np.sqrt(rng.chisquare(dimension, n)), rng)
         frequencies = directions * radii[:, None] / self.lengthscale
 
-        def pull(adjoint: Array, variance_bar: float) -> Gradient:
+        def _pull(adjoint: Array, variance_bar: float) -> Gradient:
             return {"lengthscale": _lengthscale_slope(-(adjoint * frequencies).sum(axis=0), self.lengthscale)}
 
-        return Spectrum(frequencies, pull)
+        return Spectrum(frequencies, _pull)
 
     def with_lengthscales(self, scales: Array) -> "Stationary":
         """Return the same kernel at these lengthscales."""
@@ -233,10 +233,10 @@ class RationalQuadratic(Stationary):
         return chi * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, len(chi)))
 
     def _spectrum(self, n: int, dimension: int, rng: np.random.Generator, orthogonal: bool) -> Spectrum:
-        def pull(adjoint: Array, variance_bar: float) -> Gradient:
+        def _pull(adjoint: Array, variance_bar: float) -> Gradient:
             raise no_gradient(self, "alpha")
 
-        return super()._spectrum(n, dimension, rng, orthogonal)._replace(pull=pull)
+        return super()._spectrum(n, dimension, rng, orthogonal)._replace(pull=_pull)
 
 
 class Periodic(Kernel):
@@ -260,7 +260,7 @@ class Periodic(Kernel):
         circles = [self._wound(rows) for rows in turns]
         gram, pull_circles = RBF()._gram_with_pullback(*circles)
 
-        def pull(adjoint: Array, points: bool) -> Pullback:
+        def _pull(adjoint: Array, points: bool) -> Pullback:
             pulled = pull_circles(adjoint, True)
             found = [self._unwound(*given) for given in zip(turns, circles, pulled[1:], strict=True)]
             (lengthscale_a, turn_a), (lengthscale_b, turn_b) = found
@@ -275,7 +275,7 @@ class Periodic(Kernel):
                 else Pullback(parameters, np.zeros(a.shape), np.zeros(b.shape))
             )
 
-        return gram, pull
+        return gram, _pull
 
     def diagonal(self, a: NDArray[Any]) -> Array:
         """Return ones."""
@@ -309,10 +309,10 @@ class Periodic(Kernel):
             mass = ive(np.abs(order), c)
             harmonics[:, j] = rng.choice(order, size=n, p=mass / mass.sum())
 
-        def pull(adjoint: Array, variance_bar: float) -> Gradient:
+        def _pull(adjoint: Array, variance_bar: float) -> Gradient:
             raise no_gradient(self, "lengthscale")
 
-        return Spectrum(2.0 * math.pi * harmonics / self.period, pull)
+        return Spectrum(2.0 * math.pi * harmonics / self.period, _pull)
 
 
 def median_heuristic(x: ArrayLike, *, per_column: bool = False, max_points: int = 1000, seed: int = 0) -> Any:
@@ -348,9 +348,21 @@ def median_heuristic(x: ArrayLike, *, per_column: bool = False, max_points: int 
     return _median_distance(rows)
 
 
-def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
-    """Raise if a parameter with one value for each column does not fit the points."""
-    size = len(value) if np.ndim(value) == 1 else 1
+def check_columns(kernel: Kernel, name: str, value: float | Array, columns: int) -> None:
+    """Raise if a parameter with one value for each column does not fit the points.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What has the parameter.
+    name : str
+        The name of the argument, for errors.
+    value : float or ndarray of shape (d,)
+        Its value.
+    columns : int
+        The number of columns of the points.
+    """
+    size = np.size(value)
     if size not in (1, columns):
         raise ArgumentError(
             name,
@@ -359,12 +371,24 @@ def check_columns(kernel: Kernel, name: str, value: Any, columns: int) -> None:
         )
 
 
-def shaped_like(lengthscale: Any, scales: Array) -> Any:
-    """Return a lengthscale for each column, or their root mean square where one serves for all."""
+def shaped_like(lengthscale: float | Array, scales: Array) -> Any:
+    """Return a lengthscale for each column, or their root mean square where one serves for all.
+
+    Parameters
+    ----------
+    lengthscale : float or ndarray of shape (d,)
+        What has the shape.
+    scales : ndarray of shape (d,)
+        New lengthscales.
+
+    Returns
+    -------
+    float or ndarray of shape (d,)
+    """
     return scales if np.ndim(lengthscale) == 1 else float(np.sqrt(np.mean(np.square(scales))))
 
 
-def _squared_distance(a: NDArray[Any], b: NDArray[Any], lengthscale: Any) -> Array:
+def _squared_distance(a: NDArray[Any], b: NDArray[Any], lengthscale: float | Array) -> Array:
     """Return squared scaled distances from differences, so that equal rows are at exactly zero.
 
     Coordinates are taken from an origin among the points: data far from zero (calendar years, map coordinates)
@@ -384,7 +408,7 @@ def _reach(left: Array, right: Array) -> float:
 
 
 def _distance_pullback(
-    a: Array, b: Array, lengthscale: Any, squared: Array, bar: Array, points: bool
+    a: Array, b: Array, lengthscale: float | Array, squared: Array, bar: Array, points: bool
 ) -> tuple[Any, Array, Array]:
     """Return the gradient of ``sum(bar * squared)`` with respect to lengthscale, a and b.
 
@@ -415,11 +439,11 @@ def _distance_pullback(
     return slope, a_bar, 2.0 * (column_sums * right - bar.T @ left) / lengthscale
 
 
-def _lengthscale_slope(slopes: Array, lengthscale: Any) -> Any:
+def _lengthscale_slope(slopes: Array, lengthscale: float | Array) -> Any:
     """Return slopes for lengthscales, in their shape, from l ∂/∂l for each column."""
     if np.ndim(lengthscale) == 0:
         return float(slopes.sum()) / lengthscale
-    return (slopes if len(lengthscale) == len(slopes) else slopes.sum(keepdims=True)) / lengthscale
+    return (slopes if np.size(lengthscale) == len(slopes) else slopes.sum(keepdims=True)) / lengthscale
 
 
 def _matern32(squared: Array, out: Array) -> tuple[Array, Array]:

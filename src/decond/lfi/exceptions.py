@@ -9,6 +9,7 @@ __all__ = [
     "ComparisonError",
     "DegenerateDrawsWarning",
     "DeterministicSimulatorWarning",
+    "DiscreteSummaryWarning",
     "ExtrapolationWarning",
     "FailedSimulationsWarning",
     "FewSimulationsWarning",
@@ -232,6 +233,17 @@ class DeterministicSimulatorWarning(PosteriorWarning):
 
     n_exact: int
     n_summaries: int
+
+
+@dataclass(eq=False, repr=False)
+class DiscreteSummaryWarning(PosteriorWarning):
+    """Summaries take few values and the observation is at an extreme value, where the likelihood is approximate.
+
+    Attributes:
+        summaries: Their positions, from 0.
+    """
+
+    summaries: tuple[int, ...]
 
 
 @dataclass(eq=False, repr=False)

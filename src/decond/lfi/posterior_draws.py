@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_generator, as_number, as_targets, frozen
+from decond.checks import Seed, as_count, as_generator, as_number, as_targets, frozen
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import PosteriorWarning
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Observation", "Posterior", "Seed", "reflected_density"]
 
-Seed = int | np.random.Generator | None
 Observation = ArrayLike | Mapping[str, float]
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 

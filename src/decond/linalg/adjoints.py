@@ -24,6 +24,22 @@ def solve_pullback(factor: Factor, solution: np.ndarray, half_bar: np.ndarray) -
     One more solve with the same factor, B_bar = S⁻¹X_bar = R⁻ᵀ(R⁻¹X_bar). Of S_bar = -B_bar Xᵀ the lower triangle of
     its symmetric part is computed.
 
+    Parameters
+    ----------
+    factor : Factor
+        R with S = R Rᵀ.
+    solution : ndarray of shape (m, k)
+        X.
+    half_bar : ndarray of shape (m, k)
+        R⁻¹X_bar, which is overwritten.
+
+    Returns
+    -------
+    right_bar : ndarray of shape (m, k)
+    matrix_bar : ndarray of shape (m, m)
+
+    Examples
+    --------
     >>> from decond.linalg import cholesky
     >>> factor = cholesky(np.array([[2.0]]), "S")
     >>> solution = factor.solve(np.array([[6.0]]))  # x = b/s, so db = 1/s and ds = -x/s
@@ -40,6 +56,22 @@ def half_solve_pullback(factor: Factor, white: np.ndarray, white_bar: np.ndarray
 
     B_bar = R⁻ᵀW_bar and S_bar = -½R⁻ᵀ(P + Pᵀ)R⁻¹ with P the lower triangle of W_bar Wᵀ, half of its diagonal.
 
+    Parameters
+    ----------
+    factor : Factor
+        R with S = R Rᵀ.
+    white : ndarray of shape (m, k)
+        W.
+    white_bar : ndarray of shape (m, k)
+        W_bar.
+
+    Returns
+    -------
+    right_bar : ndarray of shape (m, k)
+    matrix_bar : ndarray of shape (m, m)
+
+    Examples
+    --------
     >>> from decond.linalg import cholesky
     >>> factor = cholesky(np.array([[4.0]]), "S")
     >>> half_solve_pullback(factor, np.array([[3.0]]), np.array([[1.0]]))  # w = b/√s, so dw = db/2 and dw = -w/2s ds
@@ -54,6 +86,19 @@ def half_solve_pullback(factor: Factor, white: np.ndarray, white_bar: np.ndarray
 def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
     """Return log N(residual; 0, S), summed over the columns of `residual` (m,) or (m, t).
 
+    Parameters
+    ----------
+    factor : Factor
+        R with S = R Rᵀ.
+    residual : ndarray of shape (m,) or (m, t)
+        One or several vectors.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> from decond.linalg import cholesky
     >>> factor = cholesky(np.eye(2), "S")
     >>> round(gaussian_log_density(factor, np.zeros(2)), 4)  # -log 2π
@@ -68,6 +113,20 @@ def gaussian_log_density(factor: Factor, residual: np.ndarray) -> float:
 def gaussian_log_density_pullback(factor: Factor, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (residual_bar, S_bar) of the log density: -α and the lower triangle of ½(ααᵀ - S⁻¹), α = S⁻¹r.
 
+    Parameters
+    ----------
+    factor : Factor
+        R with S = R Rᵀ.
+    residual : ndarray of shape (m,) or (m, t)
+        One or several vectors.
+
+    Returns
+    -------
+    residual_bar : ndarray of the shape of `residual`
+    matrix_bar : ndarray of shape (m, m)
+
+    Examples
+    --------
     >>> from decond.linalg import cholesky
     >>> gaussian_log_density_pullback(cholesky(np.array([[1.0]]), "S"), np.array([2.0]))  # -r, ½(r² - 1)
     (array([-2.]), array([[1.5]]))

@@ -97,7 +97,19 @@ class Factor:
         return self._triangular(b, transposed=False)
 
     def half_solve_transposed(self, b: np.ndarray, overwrite: bool = False) -> np.ndarray:
-        """Return R⁻ᵀ b, in the memory of b if it may be overwritten."""
+        """Return R⁻ᵀ b, in the memory of b if it may be overwritten.
+
+        Parameters
+        ----------
+        b : ndarray of shape (m,) or (m, k)
+            The right-hand side.
+        overwrite : bool
+            Whether the result may take its memory.
+
+        Returns
+        -------
+        ndarray of the shape of `b`
+        """
         return self._triangular(b, transposed=True, overwrite=overwrite)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
@@ -195,6 +207,19 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
     On failure a jitter relative to the mean diagonal is added, larger each time, with one warning that says how
     much was used. If the largest does not help, the error names the matrix and the remedy.
 
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        S.
+    name : str
+        What messages call it.
+
+    Returns
+    -------
+    Factor
+
+    Examples
+    --------
     >>> cholesky(np.array([[4.0, 0.0], [2.0, 5.0]]), "S").lower
     array([[2., 0.],
            [1., 2.]])
@@ -228,6 +253,19 @@ def cholesky(matrix: np.ndarray, name: str) -> Factor:
 def cholesky_if(matrix: np.ndarray, condition: float) -> Factor | None:
     """Factor a symmetric matrix if it is positive definite, with a condition number of at most this; else None.
 
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        S.
+    condition : float
+        The largest condition number.
+
+    Returns
+    -------
+    Factor or None
+
+    Examples
+    --------
     >>> cholesky_if(np.diag([1.0, 1e-9]), condition=1e8) is None
     True
     """
@@ -276,6 +314,21 @@ def with_jitter(matrix: np.ndarray) -> np.ndarray:
 def solve_general(matrix: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
     """Return matrix⁻¹ right for a square matrix that need not be symmetric.
 
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        What is inverted.
+    right : ndarray of shape (m,) or (m, k)
+        The right-hand side.
+    name : str
+        What messages call the matrix.
+
+    Returns
+    -------
+    ndarray of the shape of `right`
+
+    Examples
+    --------
     >>> solve_general(np.array([[0.0, 2.0], [1.0, 0.0]]), np.array([4.0, 3.0]), "KD")
     array([3., 2.])
     """

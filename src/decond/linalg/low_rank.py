@@ -1,6 +1,6 @@
 """Matrices of low rank: plus noise, and as an approximation of others."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import qr
@@ -58,14 +58,30 @@ class LowRankPlusNoise:
 
 
 def pivoted_cholesky(
-    diagonal: np.ndarray, row: Any, rank: int, tolerance: float = 1e-12
+    diagonal: np.ndarray, row: Callable[[int], np.ndarray], rank: int, tolerance: float = 1e-12
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose up to `rank` pivots greedily: the rows that explain most of what the chosen ones do not.
 
-    `row(i)` returns row i of the positive semidefinite matrix; only the rows of the pivots are asked for. Returns
-    the pivots and the partial factor (n, chosen); stops early when less than `tolerance` of the largest diagonal
-    is left unexplained.
+    Stops early when less than `tolerance` of the largest diagonal is left unexplained.
 
+    Parameters
+    ----------
+    diagonal : ndarray of shape (n,)
+        The diagonal of the matrix.
+    row : callable
+        From i to row i of the matrix; only the rows of the pivots are asked for.
+    rank : int
+        How many pivots at most.
+    tolerance : float
+        What may stay unexplained, relative to the largest diagonal.
+
+    Returns
+    -------
+    pivots : ndarray of int of shape (r,)
+    factor : ndarray of shape (n, r)
+
+    Examples
+    --------
     >>> matrix = np.array([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 9.0]])  # of rank two
     >>> pivots, factor = pivoted_cholesky(np.diagonal(matrix), lambda i: matrix[i], rank=3)
     >>> pivots, factor.shape

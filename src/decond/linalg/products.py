@@ -5,9 +5,8 @@ on the cores that the other needs. Both memory layouts are welcome; a row-major 
 column-major transpose, so nothing is copied to change the layout.
 """
 
-from typing import Any
-
 import numpy as np
+from scipy import sparse
 from scipy.linalg import blas
 
 __all__ = ["add_to_diagonal", "mirrored", "multiply", "symmetric_product", "times_symmetric", "transposed_times"]
@@ -19,6 +18,19 @@ BLOCK = 256
 def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return ``left @ right`` of two matrices.
 
+    Parameters
+    ----------
+    left : ndarray of shape (n, k)
+        A matrix.
+    right : ndarray of shape (k, m)
+        Another one.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+
+    Examples
+    --------
     >>> multiply(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
     array([[11.]])
     """
@@ -30,9 +42,22 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return product
 
 
-def transposed_times(left: Any, right: np.ndarray) -> np.ndarray:
+def transposed_times(left: np.ndarray | sparse.sparray, right: np.ndarray) -> np.ndarray:
     """Return ``left.T @ right`` for a dense or a sparse left matrix.
 
+    Parameters
+    ----------
+    left : ndarray or sparse array of shape (k, n)
+        What is transposed.
+    right : ndarray of shape (k, m)
+        A dense matrix.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+
+    Examples
+    --------
     >>> from scipy.sparse import csr_array
     >>> transposed_times(csr_array([[2.0], [0.0]]), np.array([[1.0], [5.0]]))
     array([[2.]])
@@ -46,6 +71,19 @@ def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     It takes about three quarters of the time of the whole product if `left` is row-major and `right` column-major,
     and no less than it otherwise, because blocks are then copied.
 
+    Parameters
+    ----------
+    left : ndarray of shape (n, k)
+        A matrix, best row-major.
+    right : ndarray of shape (k, n)
+        Another one, best column-major.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+
+    Examples
+    --------
     >>> root = np.array([[1.0, 0.0], [2.0, 1.0]])
     >>> np.tril(symmetric_product(root, root.T))
     array([[1., 0.],
@@ -62,6 +100,21 @@ def symmetric_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def times_symmetric(left: np.ndarray, lower: np.ndarray, scale: float = 1.0) -> np.ndarray:
     """Return ``scale * left @ S`` for a symmetric S of which only the lower triangle is read.
 
+    Parameters
+    ----------
+    left : ndarray of shape (n, m)
+        A matrix.
+    lower : ndarray of shape (m, m)
+        S, of which the lower triangle is read.
+    scale : float
+        A factor.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+
+    Examples
+    --------
     >>> lower = np.array([[1.0, np.nan], [2.0, 3.0]])
     >>> times_symmetric(np.array([[1.0, 1.0]]), lower)
     array([[3., 5.]])
@@ -94,9 +147,18 @@ def mirrored(lower: np.ndarray) -> np.ndarray:
     return full
 
 
-def add_to_diagonal(matrix: np.ndarray, value: Any) -> None:
+def add_to_diagonal(matrix: np.ndarray, value: float | np.ndarray) -> None:
     """Add a number or a vector to the diagonal, in place.
 
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        What is changed.
+    value : float or ndarray of shape (m,)
+        What is added.
+
+    Examples
+    --------
     >>> matrix = np.zeros((2, 2))
     >>> add_to_diagonal(matrix, 0.5)
     >>> matrix

@@ -1,8 +1,8 @@
 """The report of an inference: the posterior beside the prior, what it rests on, and whether to trust it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,6 @@ from decond.notebook import listed, number, percent
 from decond.plotting import COLORS
 from decond.plotting.pair_plot import joint_density, marginal_density, range_of
 from decond.reports.report_page import Check, Report, State, rendered
-
-if TYPE_CHECKING:
-    from scipy.stats._distn_infrastructure import rv_frozen
 
 __all__ = ["InferenceCheckSettings", "check_inference", "inference_report"]
 
@@ -203,7 +200,7 @@ def _marginal_charts(posterior: Posterior, prior: Floats, truth: Floats | None) 
         series: list[dict[str, Any]] = [
             {"key": "interval", "label": "95 % interval", "kind": "span", "color": COLORS["band"], "x": intervals[j]},
             {"key": "prior", "label": "prior", "kind": "line", "color": COLORS["prior"]}
-            | _prior_curve(posterior.prior.marginal(name), prior[:, j], span),
+            | _prior_curve(getattr(posterior.prior.marginal(name), "cdf", None), prior[:, j], span),
             {"key": "posterior", "label": "posterior", "kind": "area", "color": COLORS["posterior"]}
             | _curve(posterior.samples[:, j], span),
         ]
@@ -221,13 +218,13 @@ def _shown(posterior: Posterior, prior: Floats, j: int, truth: float | None = No
     return ends if ends[1] - ends[0] < 1.1 * (span[1] - span[0]) else span
 
 
-def _prior_curve(marginal: "rv_frozen | None", draws: Floats, span: Range) -> dict[str, Floats]:
+def _prior_curve(cdf: Callable[[Floats], Floats] | None, draws: Floats, span: Range) -> dict[str, Floats]:
     """Return the exact density, averaged over narrow bins since it may be infinite; from draws if it is not known."""
-    if marginal is None:
+    if cdf is None:
         return _curve(draws, span)
     edges = np.linspace(*span, 121)
     middles = (edges[1:] + edges[:-1]) / 2.0
-    height = np.diff(marginal.cdf(edges)) / np.diff(edges)
+    height = np.diff(cdf(edges)) / np.diff(edges)
     return {"x": np.concatenate([edges[:1], middles, edges[-1:]]), "y": np.pad(height, 1, mode="edge")}
 
 

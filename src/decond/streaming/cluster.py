@@ -38,7 +38,7 @@ __all__ = [
     "NoWorkersError",
     "OnCluster",
     "WorkerVersionError",
-    "WorkerWatch",
+    "_WorkerWatch",
     "as_cluster_source",
     "cluster_of",
     "connect",
@@ -77,7 +77,7 @@ class WorkerVersionError(ClusterError):
     """A worker does not have the same version of decond."""
 
 
-class WorkerWatch:
+class _WorkerWatch:
     """Looks whether a cluster still has workers, whenever nothing has arrived from it for a while."""
 
     def __init__(self, client: "Client") -> None:
@@ -441,7 +441,7 @@ def _check_numbers(frame: Any, name: str) -> None:
 
 def _awaited(future: Any, client: "Client", names: dict[str, str], patience: float) -> Any:
     """Return the result of a future; raise if the cluster cannot give one any more."""
-    distributed, watch = _distributed(), WorkerWatch(client)
+    distributed, watch = _distributed(), _WorkerWatch(client)
     while True:
         try:
             return future.result(timeout=patience)

@@ -412,7 +412,21 @@ class _Transform:
         return self.features.transform(rows)
 
     def pullback(self, rows: NDArray[Any], features: Array, adjoint: Array) -> dict[str, Any]:
-        """Return what can be summed over chunks of the gradient of ``sum(adjoint * features)``."""
+        """Return what can be summed over chunks of the gradient of ``sum(adjoint * features)``.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m, d)
+            Rows of a chunk.
+        features : ndarray of shape (m, p)
+            What the transform made of them.
+        adjoint : ndarray of shape (m, p)
+            The derivative of the objective with respect to each feature.
+
+        Returns
+        -------
+        dict
+        """
         return self.features.pullback(rows, adjoint)[0]
 
     def gradient(self, total: dict[str, Any]) -> dict[str, Any]:
@@ -439,7 +453,21 @@ class _LandmarkTransform(_Transform):
         return np.matmul(self.features.base.gram(rows, self.features.landmarks), self._inverse.T)
 
     def pullback(self, rows: NDArray[Any], features: Array, adjoint: Array) -> dict[str, Any]:
-        """Return the gradient through k(x, u), and Σφ_barᵀφ under the name "whitening"."""
+        """Return the gradient through k(x, u), and Σφ_barᵀφ under the name "whitening".
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m, d)
+            Rows of a chunk.
+        features : ndarray of shape (m, p)
+            What the transform made of them.
+        adjoint : ndarray of shape (m, p)
+            The derivative of the objective with respect to each feature.
+
+        Returns
+        -------
+        dict
+        """
         gram_bar = np.matmul(self._inverse.T, adjoint.T)
         return {**self._pulled(rows, gram_bar), "whitening": np.matmul(adjoint.T, features)}
 

@@ -23,7 +23,7 @@ from decond.streaming.sources import CHUNKS, Arrays, ChunkSettings, Partition, P
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ChangedFileError", "DamagedFileError", "ParquetError", "ParquetTable", "import_pyarrow", "parquet_files"]
+__all__ = ["ChangedFileError", "DamagedFileError", "ParquetError", "ParquetTable", "_parquet_files", "import_pyarrow"]
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -125,7 +125,7 @@ class ParquetTable(PartitionedSource):
         columns = _Columns(self.names, self.target_names, self.flat)
         _check_names(columns)
         import_pyarrow()
-        self.files = parquet_files(paths)
+        self.files = _parquet_files(paths)
         self._partitions = [
             one for path in self.files for one in _partitions_of(path, columns, read, chunks.partition_rows)
         ]
@@ -143,7 +143,7 @@ class ParquetTable(PartitionedSource):
         return self._partitions
 
 
-def parquet_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+def _parquet_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files that paths, folders and patterns stand for, sorted by name and each of them once."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:

@@ -409,7 +409,7 @@ class _InUnits:
         return self.work(chunk._replace(targets=(chunk.targets - self.offset) / self.scale))
 
 
-def _check_pair(block: Any, number: int) -> None:
+def _check_pair(block: object, number: int) -> None:
     if not (isinstance(block, tuple | list) and len(block) == 2 and all(hasattr(side, "__len__") for side in block)):
         raise ArgumentTypeError(
             f"blocks[{number}]",

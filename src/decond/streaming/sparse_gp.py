@@ -378,13 +378,38 @@ class _Grams:
     inducing: Array
 
     def stack(self, rows: NDArray[Any], targets: Array) -> Array:
-        """Return the stack [k(u, rows); zᵀ; 1ᵀ]."""
+        """Return the stack [k(u, rows); zᵀ; 1ᵀ].
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m, d)
+            Rows of a chunk.
+        targets : ndarray of shape (m, t)
+            Their targets.
+
+        Returns
+        -------
+        ndarray of shape (n + t + 1, m)
+        """
         stack = self._above(rows, targets)
         self.kernel.gram(self.inducing, rows, out=stack[: len(self.inducing)])
         return stack
 
     def stack_with_pullback(self, rows: NDArray[Any], targets: Array) -> tuple[Array, Pull]:
-        """Return the same, and the map from an adjoint of k(u, rows) to gradients."""
+        """Return the same, and the map from an adjoint of k(u, rows) to gradients.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m, d)
+            Rows of a chunk.
+        targets : ndarray of shape (m, t)
+            Their targets.
+
+        Returns
+        -------
+        stack : ndarray of shape (n + t + 1, m)
+        pull : callable
+        """
         stack = self._above(rows, targets)
         _, pull = self.kernel.gram_with_pullback(self.inducing, rows, out=stack[: len(self.inducing)])
         return stack, pull

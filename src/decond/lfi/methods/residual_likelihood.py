@@ -12,6 +12,7 @@ from decond.conditional import KernelFits, ResidualSettings, ShiftedResiduals
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
+    DiscreteSummaryWarning,
     FewSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
@@ -69,6 +70,11 @@ class ResidualLikelihoodSettings:
     """Log-likelihood below that of the best simulation at which the columns overrule learned summaries."""
     constant: float = 0.9
     """Leave out a column that equals the observed one in more than this share of the close simulations."""
+    edge_rows: float = 0.05
+    """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
+    counts as discrete."""
+    edge_information: float = 0.05
+    """Warn if discrete edges add more information for each simulation than this."""
     gain: float = 5.0
     """What a transformed column or a probability has to gain in log-likelihood to be preferred: about three standard
     errors of a likelihood ratio with one degree of freedom."""
@@ -224,6 +230,7 @@ def likelihood_at(
     plain = None
     if summary == "none" or (summary == "auto" and bearable):
         plain = ShiftedLikelihood(phi, x, observed, weights, even.log_slope, settings)
+        plain.notes += _edge_notes(plain, even, settings)
         if summary == "none" or few_columns:
             return plain
     estimates, seen = _learned_summaries(phi, x, observed, weights)
@@ -312,18 +319,27 @@ class ShiftedLikelihood:
         """
         self._guard = other, float(other.gaussian_log_density(phi).max()) - self._settings.guard
 
-    def information(self, weights: Array) -> float:
-        """Return how much the data tell about the parameters.
+    def information(self, weights: Array, columns: NDArray[np.bool_] | None = None) -> float:
+        """Return how much the data, or some columns of them, tell about the parameters.
 
         That is the mean over i of log p(x_i | θ_i) − log (mean over j of p(x_i | θ_j)): the expected gain in log
         posterior density at the true parameters. It compares likelihoods of different summaries. Means are weighted;
         densities are Gaussian, of fits without row j.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        columns : ndarray of bool, optional
+            Which columns count, as booleans; None for all.
         """
         normalized = weights / weights.sum()
         scored = np.argsort(-weights, kind="stable")[: self._settings.scored_rows]
         x, (mean, scale) = self._residuals.x, self._residuals.left_out
+        if columns is not None:
+            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
         missed = (x[scored][:, None, :] - mean) / scale
-        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2])).reshape(missed.shape)
+        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
         log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
         own = log_density[np.arange(len(scored)), scored]
         average = logsumexp(log_density, axis=1, b=normalized)
@@ -490,12 +506,17 @@ def _learned_summaries(phi: Array, x: Array, observed: Array, weights: Array) ->
 
 
 class _EvenColumns(NamedTuple):
-    """Data and observation in columns of even noise that vary, the log slope of that, and closeness."""
+    """Data and observation in columns of even noise that vary, the log slope of that, and closeness.
+
+    `at_edge` says in which of them the observation is an often repeated edge, `numbers` where they were in the data.
+    """
 
     x: Array
     observed: Array
     log_slope: float
     weights: Array
+    at_edge: NDArray[np.bool_]
+    numbers: NDArray[np.int_]
 
 
 def _even_columns(
@@ -520,7 +541,16 @@ def _even_columns(
     varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
-    return _EvenColumns(x[:, varies], observed[:, varies], float(log_slope[varies].sum()), weights)
+    edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
+    repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
+    return _EvenColumns(
+        x[:, varies],
+        observed[:, varies],
+        float(log_slope[varies].sum()),
+        weights,
+        (edge & repeated)[varies],
+        np.flatnonzero(varying)[varies],
+    )
 
 
 class Columns:
@@ -599,6 +629,26 @@ class Columns:
 
 
 # ---- warnings ----------------------------------------------------------------------------------------------------
+
+
+def _edge_notes(
+    fitted: ShiftedLikelihood, even: _EvenColumns, settings: ResidualLikelihoodSettings
+) -> list[PosteriorWarning]:
+    """Return a warning if columns in which the observation is an often repeated edge tell much of the parameters."""
+    if not even.at_edge.any():
+        return []
+    weights = fitted.weights
+    others = 0.0 if even.at_edge.all() else fitted.information(weights, ~even.at_edge)
+    if fitted.information(weights) < others + settings.edge_information:
+        return []
+    numbers = even.numbers[even.at_edge] + 1
+    listed = ", ".join(str(number) for number in numbers)
+    named = f"summary {listed} takes" if len(numbers) == 1 else f"summaries {listed} take"
+    text = (
+        f"{named} few values and the observation sits at the edge; the likelihood there is approximate: compare with "
+        "method='dme' or 'rejection', or give summaries that vary."
+    )
+    return [DiscreteSummaryWarning(text, tuple(int(number) - 1 for number in numbers))]
 
 
 def _exact_notes(exact: NDArray[np.bool_]) -> list[PosteriorWarning]:

@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 import weakref
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ __all__ = ["RESERVED", "Plan", "SimulationStore", "StoreSettings", "drawn_parame
 RESERVED = ("method",)
 """Rounds whose rows are not run by `simulate`."""
 
-FORMAT = (0x64636E64, 3)
+FORMAT = (0x64636E64, 2)
 """What marks a file as ours ("dcnd", in SQLite's field for that), and the version of the tables below."""
 
 TABLES = """
@@ -55,10 +56,12 @@ CREATE TABLE simulations (
     id INTEGER PRIMARY KEY, round TEXT NOT NULL, row INTEGER NOT NULL, theta BLOB NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('open', 'running', 'done', 'failed')),
     x BLOB, raw BLOB, raw_shape TEXT, reason TEXT NOT NULL DEFAULT '', seconds REAL,
-    worker TEXT, lease REAL, UNIQUE (round, row));
+    worker TEXT, lease REAL, checksum INTEGER NOT NULL, UNIQUE (round, row));
 CREATE INDEX open_rows ON simulations (round, row) WHERE status = 'open';
 CREATE INDEX leased_rows ON simulations (worker) WHERE status = 'running';
 """
+
+INTACT = "checksum = row_checksum(round, row, theta, x, raw, raw_shape, reason)"
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ class _Row(NamedTuple):
     raw: bytes | None
     raw_shape: str | None
     reason: str
+    intact: int
 
 
 class SimulationStore:
@@ -135,7 +139,8 @@ class SimulationStore:
     `simulate` for proposals, and "method" for those that a method of `infer` ran itself. Rows of another length than
     those of round 0 are failed simulations. Simulations made elsewhere need no store: see `Simulations`.
 
-    Several processes of one machine may use a file at once. Close the store before you copy the file.
+    Several processes of one machine may use a file at once. Close the store before you copy the file. A checksum is
+    kept with each row and compared when it is read.
 
     Parameters
     ----------
@@ -172,6 +177,7 @@ class SimulationStore:
             self._connection = sqlite3.connect(
                 self.path, timeout=self.settings.busy, isolation_level=None, check_same_thread=False
             )
+            self._connection.create_function("row_checksum", 7, _checksum, deterministic=True)
         self._close = weakref.finalize(self, self._connection.close)
         try:
             self._identify()
@@ -206,8 +212,8 @@ class SimulationStore:
 
     def parameters(self, round: int | str = 0) -> NDArray[np.float64] | None:
         """Return the parameters planned for a round (n, d), finished or not; None if there is no such round."""
-        found = self._rows("SELECT theta FROM simulations WHERE round = ? ORDER BY row", (str(round),))
-        return self._theta([stored for (stored,) in found]) if found else None
+        found = self._rows(f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row", (str(round),))
+        return self._theta(found) if found else None
 
     def counts(self) -> dict[str, int]:
         """Return how many rows are open, running, done and failed."""
@@ -229,7 +235,7 @@ class SimulationStore:
             width = self._required_width(label) or self._usual_width(label) or 0
             n = connection.execute(
                 "UPDATE simulations SET status = 'open', x = NULL, raw = NULL, raw_shape = NULL, reason = '', "
-                "seconds = NULL "
+                "seconds = NULL, checksum = row_checksum(round, row, theta, NULL, NULL, NULL, '') "
                 "WHERE round = ? AND (status = 'failed' OR (status = 'done' AND length(x) != ?))",
                 (label, 8 * width),
             ).rowcount
@@ -368,14 +374,16 @@ class SimulationStore:
                 return None
             where = "WHERE round = ? AND status = 'open' AND row >= ? AND row < ?"
             batch = (label, first, (first // size + 1) * size)
-            found = connection.execute(f"SELECT row, theta FROM simulations {where} ORDER BY row", batch).fetchall()
+            found = connection.execute(
+                f"SELECT row, theta, {INTACT} FROM simulations {where} ORDER BY row", batch
+            ).fetchall()
             taken = connection.execute(
                 f"UPDATE simulations SET status = 'running', worker = ?, lease = ? {where}",
                 (worker, now + self.settings.lease, *batch),
             ).rowcount
             if taken != len(found) or not found:
                 raise self._damaged(f"rows of round {label} cannot be leased")
-        return [row for row, *_ in found], self._theta([stored for _, stored in found])
+        return [row for row, *_ in found], self._theta([(stored, intact) for _, stored, intact in found])
 
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another worker finished first stays as it is.
@@ -521,8 +529,8 @@ class SimulationStore:
 
     def _enter_rows(self, label: str, theta: NDArray[np.float64], plan: Plan) -> Plan:
         before = self._enter_round(label, plan)
-        statement = "SELECT theta FROM simulations WHERE round = ? ORDER BY row LIMIT ?"
-        there = self._theta([stored for (stored,) in self._rows(statement, (label, len(theta)))])
+        statement = f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row LIMIT ?"
+        there = self._theta(self._rows(statement, (label, len(theta))))
         differs = ~np.isclose(there, theta[: len(there)], rtol=1e-9, atol=0.0).all(axis=1)
         if differs.any():
             source = "proposal" if plan.proposal else "prior"
@@ -561,7 +569,7 @@ class SimulationStore:
     def _finished(self, round: int | str | None, n: int | None) -> list[_Row]:
         label = None if round is None else str(round)
         found = self._rows(
-            "SELECT theta, x, raw, raw_shape, reason FROM simulations "
+            f"SELECT theta, x, raw, raw_shape, reason, {INTACT} FROM simulations "
             "JOIN rounds ON label = round WHERE status IN ('done', 'failed') AND (?1 IS NULL OR round = ?1) "
             "AND (?2 IS NULL OR row < ?2) ORDER BY position, row",
             (label, n),
@@ -570,7 +578,7 @@ class SimulationStore:
 
     def _assembled(self, rows: list[_Row], round: int | str | None) -> Simulations:
         """Return rows as arrays; x has the length of round 0, or that of most rows, whichever came first."""
-        theta = self._theta([row.theta for row in rows])
+        theta = self._theta([(row.theta, row.intact) for row in rows])
         widths = [0 if row.x is None or row.reason else len(row.x) // 8 for row in rows]
         width = self._required_width(round)
         others = "most returned" if width is None else "the first round has"
@@ -585,11 +593,12 @@ class SimulationStore:
             x[i] = _array(rows[i].x or b"")
         return Simulations(theta, x, valid, reasons, _raw(rows, valid), self.names, self._summary_names().get(s))
 
-    def _theta(self, found: Sequence[bytes]) -> NDArray[np.float64]:
-        """Return stored parameters as rows (n, d)."""
-        if any(len(stored) != 8 * len(self.names) for stored in found):
-            raise self._damaged("rows do not hold one number for each parameter")
-        return _array(b"".join(found)).reshape(len(found), len(self.names))
+    def _theta(self, found: Sequence[tuple[bytes, int]]) -> NDArray[np.float64]:
+        """Return stored parameters as rows (n, d); raise if a checksum is wrong."""
+        damaged = [i for i, (_, intact) in enumerate(found) if not intact]
+        if damaged:
+            raise self._damaged(f"the checksum of {len(damaged)} row(s) is wrong")
+        return _array(b"".join(stored for stored, _ in found)).reshape(len(found), len(self.names))
 
     def _required_width(self, round: int | str | None) -> int | None:
         """Return the length that x must have in a round other than the first; None if that of most rows decides."""
@@ -689,7 +698,7 @@ class SimulationStore:
                 ) from error
             if "not a database" in text:
                 raise self._foreign() from error
-            if any(word in text for word in ("malformed", "corrupt", "disk image")):
+            if any(word in text for word in ("malformed", "corrupt", "disk image", "user-defined function")):
                 raise self._damaged(text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
@@ -787,6 +796,13 @@ def _differ(then: str, now: str) -> bool:
     return name != other or (bool(source and text) and source != text)
 
 
+def _checksum(
+    round: str, row: int, theta: bytes, x: bytes | None, raw: bytes | None, shape: str | None, reason: str
+) -> int:
+    text = f"{round} {row} {shape} {reason} {x is None} {len(theta)} {len(x or b'')}"
+    return zlib.crc32(b"".join([text.encode(), theta, x or b"", raw or b""]))
+
+
 def _length(connection: sqlite3.Connection, label: str) -> int:
     return int(connection.execute("SELECT count(*) FROM simulations WHERE round = ?", (label,)).fetchone()[0])
 
@@ -794,7 +810,8 @@ def _length(connection: sqlite3.Connection, label: str) -> int:
 def _insert(connection: sqlite3.Connection, label: str, start: int, theta: NDArray[np.float64]) -> None:
     """Append rows of parameters to a round."""
     connection.executemany(
-        "INSERT INTO simulations (round, row, theta, status) VALUES (?, ?, ?, 'open')",
+        "INSERT INTO simulations (round, row, theta, status, checksum) "
+        "VALUES (?1, ?2, ?3, 'open', row_checksum(?1, ?2, ?3, NULL, NULL, NULL, ''))",
         ((label, row, _blob(values)) for row, values in enumerate(theta, start)),
     )
 
@@ -812,7 +829,8 @@ def _finish(connection: sqlite3.Connection, where: str, result: Result, **which:
     return (
         connection.execute(
             "UPDATE simulations SET status = :status, x = :x, raw = :raw, raw_shape = :shape, reason = :reason, "
-            f"seconds = :seconds, worker = NULL, lease = NULL WHERE {where}",
+            "seconds = :seconds, worker = NULL, lease = NULL, "
+            f"checksum = row_checksum(round, row, theta, :x, :raw, :shape, :reason) WHERE {where}",
             {**found, **which},
         ).rowcount
         == 1

@@ -31,16 +31,7 @@ def test_expectation_takes_values_functions_and_several_columns():
     assert mu.expectation(POINTS[:, 0]) == pytest.approx(WEIGHTS @ POINTS[:, 0])
     np.testing.assert_allclose(mu.expectation(lambda x: x**2), WEIGHTS @ POINTS**2)
     assert mu.normalized().expectation(np.ones(30)) == pytest.approx(1.0)
-
-
-def test_weights_default_to_the_empirical_distribution():
     assert MeanEmbedding(kernels.RBF(), POINTS).expectation(POINTS[:, 1]) == pytest.approx(POINTS[:, 1].mean())
-
-
-def test_representation_warns_of_negative_weights():
-    text = repr(MeanEmbedding(kernels.RBF(), [0.0, 1.0], [1.5, -0.5]))
-    assert "weights sum to 1" in text
-    assert "1 negative" in text
 
 
 def problem(n, m):

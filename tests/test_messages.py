@@ -2,7 +2,7 @@
 
 A message names the argument, shows the value and says what to do. After a change of wording, read the difference:
 
-    python tests/unit/test_messages.py && git diff tests/unit/messages.txt
+    python tests/test_messages.py && git diff tests/messages.txt
 """
 
 import contextlib

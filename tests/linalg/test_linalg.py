@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from expected import warned
 
 from decond.linalg import (
     JitterWarning,
@@ -20,6 +19,7 @@ from decond.linalg import (
     pivoted_cholesky,
     solve_general,
     solve_pullback,
+    square_root,
     symmetric_product,
     times_symmetric,
 )
@@ -38,36 +38,33 @@ def positive_definite(size):
     return root @ root.T + np.eye(size)
 
 
+@pytest.fixture(params=(1, 7, 150))
+def matrix(request):
+    """One entry, a small matrix, and one larger than the blocks that solves are split into."""
+    return positive_definite(request.param)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_factor_solves_in_either_layout(order):
-    S, B = positive_definite(7), np.asarray(RNG.standard_normal((7, 5)), order=order)
-    before = B.copy()
-    factor = cholesky(S, "S")
-    np.testing.assert_allclose(factor.lower @ factor.lower.T, S, rtol=1e-12)
-    np.testing.assert_allclose(factor.solve(B), np.linalg.solve(S, B), rtol=1e-10)
-    np.testing.assert_allclose(factor.half_solve(B), np.linalg.solve(factor.lower, B), rtol=1e-10)
-    np.testing.assert_allclose(factor.half_solve_transposed(B), np.linalg.solve(factor.lower.T, B), rtol=1e-10)
-    np.testing.assert_allclose(factor.solve(B[:, 0]), np.linalg.solve(S, B[:, 0]), rtol=1e-10)
-    np.testing.assert_allclose(factor.solve(B[:, :1]), np.linalg.solve(S, B[:, :1]), rtol=1e-10)
-    np.testing.assert_allclose(mirrored(factor.inverse()), np.linalg.inv(S), rtol=1e-9)
-    np.testing.assert_allclose(factor.inverse_diagonal(), np.diag(np.linalg.inv(S)), rtol=1e-10)
-    np.testing.assert_allclose(factor.inverse_trace(), np.trace(np.linalg.inv(S)), rtol=1e-10)
-    np.testing.assert_allclose(factor.log_determinant, np.linalg.slogdet(S)[1], rtol=1e-12)
+def test_factor_solves_in_either_layout(matrix, order):
+    B = np.asarray(RNG.standard_normal((len(matrix), 5)), order=order)
+    before, factor, inverse = B.copy(), cholesky(matrix, "S"), np.linalg.inv(matrix)
+    root = np.linalg.cholesky(matrix)
+    pairs = [
+        (factor.lower, root),
+        (factor.inverse_diagonal(), np.diag(inverse)),
+        (mirrored(factor.inverse()), inverse),
+        (mirrored(factor.inverse_root().sandwich(B.T)), B.T @ inverse @ B),
+    ]
+    for right in (B, B[:, 0], B[:, :1]):
+        pairs.append((factor.solve(right), np.linalg.solve(matrix, right)))
+        pairs.append((factor.half_solve(right), np.linalg.solve(root, right)))
+        pairs.append((factor.half_solve_transposed(right), np.linalg.solve(root.T, right)))
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * np.abs(expected).max())
+    assert factor.jitter == 0.0
+    assert factor.inverse_trace() == pytest.approx(np.trace(inverse), rel=1e-10)
+    assert factor.log_determinant == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-12, abs=1e-14)
     np.testing.assert_array_equal(B, before)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_large_factors_are_solved_in_halves(order):
-    S, B = positive_definite(150), np.asarray(RNG.standard_normal((150, 5)), order=order)
-    factor = cholesky(S, "S")
-    for found, expected in (
-        (factor.solve(B), np.linalg.solve(S, B)),
-        (factor.half_solve(B), np.linalg.solve(factor.lower, B)),
-        (factor.half_solve_transposed(B), np.linalg.solve(factor.lower.T, B)),
-        (mirrored(factor.inverse()), np.linalg.inv(S)),
-        (factor.inverse_diagonal(), np.diag(np.linalg.inv(S))),
-    ):
-        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-11 * np.abs(expected).max())
 
 
 def test_only_the_lower_triangle_is_read():
@@ -156,14 +153,15 @@ def test_sandwich_is_the_product_with_the_adjoint(count, order, columns):
     np.testing.assert_array_equal(M, before)
 
 
-@pytest.mark.parametrize("rank", [1, 4, 9])
-def test_low_rank_plus_noise_is_the_full_matrix(rank):
-    W, P, b = RNG.standard_normal((rank, 9)), positive_definite(rank), RNG.standard_normal((9, 2))
-    S = W.T @ P @ W + 0.3 * np.eye(9)
+@pytest.mark.parametrize(("rank", "size"), [(1, 9), (3, 3), (4, 9), (9, 9), (3, 150)])
+def test_low_rank_plus_noise_is_the_full_matrix(rank, size):
+    W, P, b = RNG.standard_normal((rank, size)), positive_definite(rank), RNG.standard_normal((size, 2))
+    S = W.T @ P @ W + 0.3 * np.eye(size)
     low_rank = LowRankPlusNoise(W, P, 0.3, "S")
     c = RNG.standard_normal((rank, 2))
     np.testing.assert_allclose(low_rank.log_determinant, np.linalg.slogdet(S)[1], rtol=1e-11)
     np.testing.assert_allclose(low_rank.solve(b), np.linalg.solve(S, b), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(low_rank.rows_solve(b), W @ np.linalg.solve(S, b), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(low_rank.solve_rows(c), np.linalg.solve(S, W.T @ c), rtol=1e-8, atol=1e-10)
 
 
@@ -174,14 +172,10 @@ def test_low_rank_allows_a_singular_prior_and_repeated_rows():
     np.testing.assert_allclose(LowRankPlusNoise(W, P, 1e-4, "S").log_determinant, np.linalg.slogdet(S)[1], rtol=1e-9)
 
 
-def test_jitter_escalates_and_warns_once_with_the_value():
-    singular = np.ones((30, 30)) - 1e-11 * np.eye(30)
-    with warned(JitterWarning, matrix="the Gram matrix", jitter=pytest.approx(1e-10)):
-        factor = cholesky(singular, "the Gram matrix")
-    assert factor.jitter == pytest.approx(1e-10)
-
-
-@pytest.mark.parametrize("matrix", [-np.eye(3), np.diag([1.0, -1.0, 1.0]), np.full((3, 3), np.nan), np.zeros((2, 2))])
+@pytest.mark.parametrize(
+    "matrix",
+    [-np.eye(3), np.diag([1.0, -1.0, 1.0]), np.diag([1.0, -1e-3]), np.full((3, 3), np.nan), np.zeros((2, 2))],
+)
 def test_failure_names_the_matrix(matrix):
     with pytest.raises(NotPositiveDefiniteError) as caught:
         cholesky(matrix, "MᵀKM + Σ")
@@ -224,3 +218,25 @@ def test_condition_is_estimated_from_the_factor():
 def test_products_of_empty_matrices_are_empty_or_zero():
     assert multiply(np.ones((0, 3)), np.ones((3, 2))).shape == (0, 2)
     np.testing.assert_array_equal(multiply(np.ones((2, 0)), np.ones((0, 2))), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_jitter_is_relative_to_the_diagonal_and_is_announced(scale):
+    """A matrix that is indefinite by 1e-9 of its diagonal gets 1e-8 of it, in whatever units."""
+    almost = scale * np.diag([1.0, 1.0, 1.0, -1e-9])
+    with pytest.warns(JitterWarning) as caught:
+        factor = cholesky(almost, "S")
+    [warning] = caught
+    assert (warning.message.matrix, warning.message.jitter) == ("S", factor.jitter)
+    assert 1e-9 * scale < factor.jitter <= 1e-8 * scale
+    added = factor.lower @ factor.lower.T - almost
+    np.testing.assert_allclose(added, factor.jitter * np.eye(4), rtol=1e-6, atol=0.0)
+
+
+def test_square_root_of_singular_matrices(matrix):
+    """Rank one, full rank, and a rank that rounding makes negative: R Rᵀ is the matrix."""
+    column = matrix[:, :1]
+    bent = column @ column.T - 1e-7 * np.abs(matrix).max() * np.eye(len(matrix))
+    for one, tolerance in ((matrix, 1e-12), (column @ column.T, 1e-7), (bent, 1e-5)):
+        root = square_root(one)
+        np.testing.assert_allclose(root @ root.T, one, atol=tolerance * np.abs(one).max())
