@@ -322,7 +322,7 @@ def _report(simulations: Simulations, label: str, path: str) -> None:
     if any(word in why for word in ("IndexError", "to unpack")):  # it reached for a parameter that is not there
         n = len(simulations.names)
         why += f" (the prior has {n} parameter{'s' if n > 1 else ''}: {', '.join(simulations.names)})"
-    remedy = "Mend the simulator."
+    remedy = "Correct the simulator."
     if path != ":memory:":
         again = f"SimulationStore({path!r}).retry_failures({'' if label == '0' else repr(label)})"
         remedy += f" The store keeps failures too: use a new one, or open them again with {again}."
