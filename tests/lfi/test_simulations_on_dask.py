@@ -231,7 +231,7 @@ def test_an_interrupt_stops_at_once_and_keeps_what_is_done(dask, tmp_path, meanw
         simulate(hang, PRIOR, 1000, store=store)
     with SimulationStore(store) as file:
         counts = file.counts()
-        finished = {rate.hex() for rate in file.frame()["rate"]}
+        finished = {rate.hex() for rate in file.simulations().theta[:, 0]}
     assert counts["running"] == 0
     assert 0 < counts["done"] < 1000
     go.touch()
@@ -254,7 +254,7 @@ def test_a_worker_that_is_killed_changes_nothing(spare, dask, tmp_path, meanwhil
     same(sims, reference(60))
     with SimulationStore(store) as file:
         counts = file.counts()
-        assert counts["done"] + counts["failed"] == len(file.frame()) == 60
+        assert counts["done"] + counts["failed"] == len(file.simulations()) == 60
     begins = Counter(begun(log))
     assert len(begins) == 60
     assert max(begins.values()) <= 2  # what the dead worker held, elsewhere
@@ -296,7 +296,7 @@ def test_after_the_calling_process_was_killed_another_goes_on(dask, tmp_path):
         assert process.wait() == -signal.SIGKILL
     (tmp_path / "go").touch()
     with SimulationStore(store) as file:
-        finished = {rate.hex() for rate in file.frame()["rate"]}
+        finished = {rate.hex() for rate in file.simulations().theta[:, 0]}
         assert 0 < len(finished) < 60
     later = tmp_path / "later"
     with warned(StoreWarning, argument="simulator"):
