@@ -37,7 +37,7 @@ def parameters_of(cls: Any) -> griffe.Parameters:
 
 
 class Reader(griffe.Extension):
-    """Corrects what is read from the source before pages are made of it."""
+    """Repairs what is read from the source before pages are made of it."""
 
     def on_object(self, *, obj: griffe.Object, **options: Any) -> None:
         if obj.docstring is not None and "```" not in obj.docstring.value:
