@@ -17,7 +17,7 @@ from decond.gp import Direct, FitResult, FunctionPrior, Model
 from decond.kernels import RBF, Columns, Linear
 from decond.lfi import diagnostics
 from decond.lfi.diagnostics import Sufficiency
-from decond.lfi.diagnostics.predictive_checks import observation_among
+from decond.lfi.diagnostics.predictive_checks import observation_among, share_as_remote
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_checks import FitCheckSettings, check_fit, edges, judge_errors
 from decond.reports.fitted_data import FittedData, fitted_data
@@ -297,7 +297,7 @@ def diagnosed(posterior, ratio, trials):
     sims = posterior.simulations
     check = observation_among(sims, np.array([[0.7, 0.1]]))
     found = Sufficiency(n_simulations=120, ratio=ratio, error=0.04, n=trials)
-    return diagnostics.Report(posterior, None, found, check, from_posterior=True, remote_share=0.95)
+    return diagnostics.Report(posterior, None, found, check, from_posterior=True)
 
 
 def test_too_few_simulations_are_too_few_on_the_page_as_well(posterior):
@@ -309,7 +309,8 @@ def test_too_few_simulations_are_too_few_on_the_page_as_well(posterior):
     assert check.numbers == {"error ratio": 1.13, "effective": 52.1}
     assert check.finding in report.verdict
     assert ReportPage(report.html).checks[check.question] == "doubt"
-    assert report.checks["observation"].numbers == {"share as far": 0.95}
+    share = share_as_remote(posterior.simulations, np.array([[0.7, 0.1]]))
+    assert report.checks["observation"].numbers == {"share as far": share}
 
 
 @pytest.mark.parametrize(("trials", "state"), [(60, State.GOOD), (4, State.OPEN)])
