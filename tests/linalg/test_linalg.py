@@ -87,7 +87,7 @@ def test_products_in_every_layout(size, orders):
 
 
 def slopes(function, value, step=1e-30):
-    """Return the derivative of an analytic function by each entry of an array, by complex steps (exact to rounding)."""
+    """Return the derivative of an analytic function by each entry of an array: complex steps, exact to rounding."""
     found = np.empty(value.shape)
     for index in np.ndindex(value.shape):
         moved = value.astype(complex)
