@@ -1,4 +1,7 @@
-"""Trials: posteriors for simulations whose parameters are known, each from a fit that did not see them."""
+"""Trials: posteriors for simulations whose parameters are known, each from a fit that did not see them.
+
+`compare_with_half` makes them with half of the simulations, to see whether there are enough.
+"""
 
 import copy
 import time

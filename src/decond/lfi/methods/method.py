@@ -189,7 +189,7 @@ class Method(ABC):
 
     @abstractmethod
     def _fit(self) -> None:
-        """Learn from `theta_`, `phi_` and the standardized `x_`."""
+        """Learn from valid simulations: `theta_`, `phi_` (θ in working coordinates) and `x_` (standardized data)."""
 
     @abstractmethod
     def _posterior(self, observed: np.ndarray) -> Posterior:
