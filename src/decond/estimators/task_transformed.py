@@ -228,6 +228,7 @@ class TaskTransformedGP(PosteriorRegressor):
     def _check_facts(
         self, targets: np.ndarray, paper: bool, only_labels: bool, any_labels: bool, group_sizes: Targets | None
     ) -> None:
+        """Raise if the facts that were stated do not go together, or not with these tables."""
         if self.targets == "single" and paper:
             raise ArgumentError(
                 "targets",

@@ -91,6 +91,7 @@ def _own_check(estimator: BaseEstimator) -> FitCheck | str | None:
 def _check_resolution(
     estimator: BaseEstimator, data: FittedData, own: FitCheck | str | None, settings: FitCheckSettings
 ) -> Check | None:
+    """Tell whether f varies by more than its error bar within what a target averages over; None without such."""
     if data.kind not in ("groups", "pairs") or not hasattr(estimator, "resolution"):
         return None
     what = "group" if data.kind == "groups" else "value of the mediator"

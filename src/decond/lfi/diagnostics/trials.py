@@ -211,6 +211,7 @@ def check_method(method: Method) -> None:
 
 
 def _check(sims: Simulations, prior: Prior, plan: TrialPlan) -> None:
+    """Raise unless trials can be made: from valid draws of the prior, none of them both fitted and tested."""
     check_simulations(sims, prior)
     source, name = (sims, "sims") if plan.test is None else (plan.test, "test")
     check_simulations(source, prior, name)

@@ -229,6 +229,7 @@ class Method(ABC):
         return self._summary_scale.apply(self._learned.apply(x) if self._learned is not None else x)
 
     def _failure_notes(self) -> list[PosteriorWarning]:
+        """Return warnings of simulations that are repeats, and of those that failed."""
         notes: list[PosteriorWarning] = []
         if self.n_repeats_:
             text = (

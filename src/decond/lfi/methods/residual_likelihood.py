@@ -523,6 +523,7 @@ class _EvenColumns(NamedTuple):
 def _even_columns(
     phi: Array, x: Array, observed: Array, rng: np.random.Generator, settings: ResidualLikelihoodSettings
 ) -> _EvenColumns:
+    """Return the columns that vary near the observation, transformed so that their noise is even, with closeness."""
     varying = np.ptp(x, axis=0) > 0.0
     if not varying.any():
         raise ArgumentError(
