@@ -21,10 +21,14 @@ class _AboutArgument(Exception):  # noqa: N818 - shared by errors and a warning
 class ArgumentError(_AboutArgument, ValueError):
     """An argument has a value that cannot be used.
 
-    Attributes:
-        argument: Its name, such as "z_task". A part of an argument is described, such as `observed['mean']` or
-            "x of block 1"; how parts are described may change.
+    Attributes
+    ----------
+    argument
+        Its name, such as "z_task". A part of an argument is described, such as `observed['mean']` or
+        "x of block 1"; how parts are described may change.
 
+    Examples
+    --------
     >>> try:
     ...     raise ArgumentError("noise", "noise is -1.0; it must be > 0.")
     ... except ValueError as error:
@@ -44,9 +48,13 @@ class ArgumentTypeError(ArgumentError, TypeError):
 class DataWarning(_AboutArgument, UserWarning):
     """The data may not support the answer: few rows, little overlap, columns that never change.
 
-    Attributes:
-        argument: The name of the argument that holds these data.
+    Attributes
+    ----------
+    argument
+        The name of the argument that holds these data.
 
+    Examples
+    --------
     >>> str(DataWarning("y_task", "y_task has values beyond those of y."))
     'y_task has values beyond those of y.'
     """
@@ -55,9 +63,13 @@ class DataWarning(_AboutArgument, UserWarning):
 class ResolutionWarning(UserWarning):
     """The targets do not say how z varies with x within one value of the mediator or one group.
 
-    Attributes:
-        resolution: How much f varies there, in units of its error bar; below one.
+    Attributes
+    ----------
+    resolution
+        How much f varies there, in units of its error bar; below one.
 
+    Examples
+    --------
     >>> ResolutionWarning("the resolution is 0.5, below one.", resolution=0.5).resolution
     0.5
     """

@@ -257,7 +257,7 @@ def test_a_closed_store_says_so(path, prior):
 
 
 def test_a_store_that_another_process_holds_says_so(store, path, prior):
-    store._rows("PRAGMA busy_timeout = 10")
+    store._execute("PRAGMA busy_timeout = 10")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusyError):
@@ -268,12 +268,12 @@ def test_a_store_that_another_process_holds_says_so(store, path, prior):
 
 
 def test_a_full_disk_is_reported_and_the_store_stays_usable(store, prior):
-    pages = store._rows("PRAGMA page_count")[0][0]
-    store._rows(f"PRAGMA max_page_count = {pages}")
+    pages = store._execute("PRAGMA page_count")[0][0]
+    store._execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError) as caught:
         simulate(double, prior, 5000, store=store)
     assert caught.value.__cause__.sqlite_errorcode == sqlite3.SQLITE_FULL
-    store._rows("PRAGMA max_page_count = 1000000")
+    store._execute("PRAGMA max_page_count = 1000000")
     assert len(simulate(double, prior, 2, store=store)) == 2
     assert store.counts()["done"] == 2
 
@@ -350,7 +350,7 @@ def test_the_rows_of_a_dead_worker_are_taken_over(planned, seconds):
     assert leased(planned, "dead", size=5) == list(range(5))
     with planned.worker() as living:
         assert leased(planned, living) == [5]
-        planned._rows("UPDATE simulations SET lease = ? WHERE worker = 'dead'", (time.time() + seconds,))
+        planned._execute("UPDATE simulations SET lease = ? WHERE worker = 'dead'", (time.time() + seconds,))
         assert leased(planned, living, size=3) == [0, 1, 2]
     assert planned.counts()["running"] == 0
 
@@ -361,8 +361,8 @@ def test_a_worker_renews_its_leases(path, prior, planned):
         store.worker() as worker,
     ):
         assert leased(store, worker) == [0]
-        store._rows("UPDATE simulations SET lease = 0.0 WHERE status = 'running'")
-        wait_until(lambda: store._rows("SELECT lease FROM simulations WHERE row = 0")[0][0] > 0.0, "a heartbeat")
+        store._execute("UPDATE simulations SET lease = 0.0 WHERE status = 'running'")
+        wait_until(lambda: store._execute("SELECT lease FROM simulations WHERE row = 0")[0][0] > 0.0, "a heartbeat")
         assert leased(planned, "another") == [1]
 
 

@@ -1,4 +1,7 @@
-"""p(x given y) learned from pairs: a kernel smoother, the density of shifted residuals, rows of a group."""
+"""p(x given y) learned from pairs: a kernel smoother, the density of shifted residuals, rows of a group.
+
+`decond.conditional.mediator` links the two tables, and tells columns of numbers from those of labels.
+"""
 
 from decond.conditional.residual_density import (
     InputDensity,

@@ -18,10 +18,11 @@ from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
 from decond.threads import threads_by_rows
 
-__all__ = ["LISTED", "SAMPLED", "AggregateGP", "learn_groups"]
+__all__ = ["LOOKS_LISTED", "LOOKS_SAMPLED", "AggregateGP", "learn_groups"]
 
-SAMPLED = "The listed rows look like a sample of their groups, not like all of them: see group_sizes."
-LISTED = "The listed rows look like all rows of their groups, not like a sample: leave out group_sizes."
+LOOKS_SAMPLED = "The listed rows look like a sample of their groups, not like all of them: see group_sizes."
+LOOKS_LISTED = "The listed rows look like all rows of their groups, not like a sample: leave out group_sizes."
+"""Hints of `check`, where the other answer to whether all rows are listed predicts better."""
 
 
 class AggregateGP(PosteriorRegressor):
@@ -134,7 +135,7 @@ class AggregateGP(PosteriorRegressor):
         *tables, group_sizes = self._fitted_data()
         if self.uncertainty == "plain" or not self.optimize:
             return None
-        words = SAMPLED if group_sizes is None else LISTED
+        words = LOOKS_SAMPLED if group_sizes is None else LOOKS_LISTED
         return words, fitted_quietly(clone(self), *tables, np.inf if group_sizes is None else None)
 
 

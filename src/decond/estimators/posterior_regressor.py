@@ -322,7 +322,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         """Maximize the evidence and, for honest error bars, integrate over the hyperparameters."""
         variables = select(
             model,
-            _free_paths(model, choice, extra),
+            free_paths(model, choice, extra),
             extra.tied,
             {**choice.bounds, **extra.bounds},
             choice.hyperpriors,
@@ -479,8 +479,18 @@ def fitted_quietly(model: "PosteriorRegressor", *tables: Any) -> Any:
         return model.fit(*data, z_std=z_std, group_sizes=group_sizes)
 
 
-def _free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
-    """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation."""
+def free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
+    """Return what is learned: the named parameters of the kernel, or all of them, and those of the observation.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    choice : KernelChoice
+        The kernel, its paths as in the model.
+    extra : Extra
+        What the observation adds.
+    """
     if choice.free is not None:
         return [*choice.free, *extra.free]
     kernel = {path: value for path, value in model.values().items() if path.startswith("prior.kernel.")}

@@ -20,7 +20,7 @@ from decond.conditional.mediator import (
 )
 from decond.conditional.smoother import ConditionalExpectation
 from decond.errors import ArgumentError
-from decond.estimators.aggregate import LISTED, SAMPLED, learn_groups
+from decond.estimators.aggregate import LOOKS_LISTED, LOOKS_SAMPLED, learn_groups
 from decond.estimators.defaults import (
     KernelChoice,
     SearchRanges,
@@ -29,7 +29,7 @@ from decond.estimators.defaults import (
     noise_start,
     plain_kernel,
 )
-from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, _free_paths, fitted_quietly
+from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly, free_paths
 from decond.features.feature_maps import FeatureMap
 from decond.gp import (
     Aggregated,
@@ -51,6 +51,10 @@ from decond.parameters import leaves
 from decond.threads import threads_by_rows
 
 __all__ = ["InstrumentalVariablesGP", "TaskTransformedGP"]
+
+LOOKS_SINGLE = 'Your targets look like single measurements, not like means: see targets="single".'
+LOOKS_MEAN = 'Your targets look like means over all x of their y, not like single measurements: see targets="mean".'
+"""Hints of `check`, where the other kind of target predicts better."""
 
 Description = Callable[[Kernel], ConditionalExpectation]
 """From the kernel of x to E[f(X) | y]."""
@@ -224,6 +228,7 @@ class TaskTransformedGP(PosteriorRegressor):
     def _check_facts(
         self, targets: np.ndarray, paper: bool, only_labels: bool, any_labels: bool, group_sizes: Targets | None
     ) -> None:
+        """Raise if the facts that were stated do not go together, or not with these tables."""
         if self.targets == "single" and paper:
             raise ArgumentError(
                 "targets",
@@ -318,7 +323,7 @@ class TaskTransformedGP(PosteriorRegressor):
         also: list[dict[str, Any]] = []
         for name, description in self._descriptions(x, y, y_task):
             for last in (False, True) if not fits else (True,):
-                model = self._given(prior, description(prior.covariance), noise, choice, variance)
+                model = self._transformed_model(prior, description(prior.covariance), noise, choice, variance)
                 extra = Extra(
                     ["observation.noise"],
                     {"observation.noise": noise_range(z)},
@@ -328,12 +333,11 @@ class TaskTransformedGP(PosteriorRegressor):
                 )
                 fit = self._learn(name, model, z, choice, extra, progress, integrate=last)
                 prior, noise, restarts = fit.result.model.prior, fit.result.model.observation.noise, 0
-                if not last:
-                    ends = zip(fit.result.optima, fit.result.starts, strict=True)
-                    also = [values for values, objective in ends if objective < max(fit.result.starts)]
                 if last:
                     fits.append(fit)
                 else:
+                    ends = zip(fit.result.optima, fit.result.starts, strict=True)
+                    also = [values for values, objective in ends if objective < max(fit.result.starts)]
                     spent += fit.result.evaluations
         self._conclude(fits, z, spent)
 
@@ -381,7 +385,7 @@ class TaskTransformedGP(PosteriorRegressor):
             model = Model(FunctionPrior(choice.kernel), observation.replace(noise=noise))
             extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(targets)})
             variables = select(
-                model, _free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+                model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
             )
             candidate = sample_latent_inputs(
                 name,
@@ -408,7 +412,7 @@ class TaskTransformedGP(PosteriorRegressor):
             fits.append(Fit(candidate, result))
         self._conclude([max(fits, key=lambda fit: fit.result.log_evidence)], z)
 
-    def _given(
+    def _transformed_model(
         self,
         prior: FunctionPrior,
         expectation: ConditionalExpectation,
@@ -416,7 +420,7 @@ class TaskTransformedGP(PosteriorRegressor):
         choice: KernelChoice,
         variance: np.ndarray | None,
     ) -> Model:
-        """Return the model with M and C given; C has the variance of f."""
+        """Return the model with M and C of an expectation E[f(X) | y]; C is scaled by the variance of f."""
         amplitude = leaves(prior, "prior.")[choice.amplitude or ""]
         covariance = expectation.covariance if self.mediator == "full" else None
         observation = Transformed(
@@ -457,11 +461,11 @@ class TaskTransformedGP(PosteriorRegressor):
         if only_labels and self.targets == "single":
             return None  # the other setting has one target for each label: their densities cannot be compared
         if only_labels:
-            words = SAMPLED if group_sizes is None else LISTED
+            words = LOOKS_SAMPLED if group_sizes is None else LOOKS_LISTED
             sizes = np.inf if group_sizes is None else None
             return words, fitted_quietly(clone(self), x, y, y_task, z, z_std, sizes)
         other = clone(self).set_params(targets="single" if self.targets == "mean" else "mean", drift=0.0)
-        words = SINGLE if self.targets == "mean" else MEAN
+        words = LOOKS_SINGLE if self.targets == "mean" else LOOKS_MEAN
         return words, fitted_quietly(other, x, y, y_task, z, z_std, None)
 
 
@@ -548,10 +552,6 @@ class InstrumentalVariablesGP(TaskTransformedGP):
     def _with_other_setting(self) -> None:
         """Return nothing: targets are always means given the instrument."""
         return
-
-
-SINGLE = 'Your targets look like single measurements, not like means: see targets="single".'
-MEAN = 'Your targets look like means over all x of their y, not like single measurements: see targets="mean".'
 
 
 def _sizes_by_group(group_sizes: Targets | None, labels: np.ndarray, group: np.ndarray) -> Any:

@@ -1,7 +1,8 @@
 """Regression from indirect data: a prior, an observation, one conditioning routine.
 
-Everything here is one equation, z̃ = Mᵀ f(x) + noise(Σ). The prior says what f may be, the observation yields
-(M, Σ), and `condition` returns the posterior. See `decond.gp.conditioning` for the paper's cube.
+The equation is z̃ = Mᵀ f(x) + noise(Σ). The prior says what f may be, the observation yields (M, Σ), and `condition`
+returns the posterior. A `LatentInput` is not linear in f and conditions in its own way. See
+`decond.gp.conditioning` for the paper's cube.
 """
 
 from decond.gp.conditional_learning import ConditionalFit, ConditionalSettings, conditional_model, learn_conditional

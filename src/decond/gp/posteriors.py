@@ -503,6 +503,7 @@ def _cheapest_form(prior: Prior, points: Array, linear: Linearization) -> str:
 
 
 def _check_form(form: str, prior: Prior, linear: Linearization) -> None:
+    """Raise if a form is not there for this prior and observation."""
     if form == "weight" and prior.feature_map is None:
         raise ArgumentError(
             "form", f'form="weight" needs a WeightPrior, but prior is a {type(prior).__name__}. Use "auto".'

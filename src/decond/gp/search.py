@@ -315,13 +315,13 @@ class FitResult:
     parameters: dict[str, Any]
     """The learned parameters by path, in natural units."""
     log_evidence: float
-    """log p(z̃) at the best parameters, without hyperpriors."""
+    """log p(z̃) at the best parameters, without hyperpriors; of a "sampled" fit that of held-out targets."""
     status: str
-    """Either "converged" or "stopped" (before an optimum was reached)."""
+    """One of "converged", "stopped" (before an optimum was reached) and "sampled" (draws in place of a search)."""
     message: str
     """What happened, and what to do about it."""
     evaluations: int
-    """How many evidences were computed, over all starts."""
+    """How many evidences were computed, over all starts; of a "sampled" fit, sweeps of the sampler."""
     failures: int
     """How many of these could not be computed, because a matrix was not positive definite."""
     starts: tuple[float, ...]

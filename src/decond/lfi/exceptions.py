@@ -52,9 +52,12 @@ class _WithMessage:
 class StoreError(_WithMessage, ValueError):
     """A simulation store cannot be opened, read or written, or does not hold what was asked for.
 
-    Attributes:
-        path: Its file, where that is known.
-        round: The label of the round that the error is about, if it is about one.
+    Attributes
+    ----------
+    path
+        Its file, where that is known.
+    round
+        The label of the round that the error is about, if it is about one.
     """
 
     path: str | None = None
@@ -65,8 +68,10 @@ class StoreError(_WithMessage, ValueError):
 class StoreMismatchError(StoreError):
     """A store was filled in another way than it would be now; use a new file or another round, or ask as before.
 
-    Attributes:
-        argument: The name of the argument of `simulate` that differs, such as "seed" or "prior".
+    Attributes
+    ----------
+    argument
+        The name of the argument of `simulate` that differs, such as "seed" or "prior".
     """
 
     argument: str | None = None
@@ -76,8 +81,10 @@ class StoreMismatchError(StoreError):
 class StoreFormatError(StoreError):
     """A file is not a simulation store that this version of decond can read; it was left as it is.
 
-    Attributes:
-        version: The format of a store that a newer version of decond wrote; None for a file that is not a store.
+    Attributes
+    ----------
+    version
+        The format of a store that a newer version of decond wrote; None for a file that is not a store.
     """
 
     version: int | None = None
@@ -95,8 +102,10 @@ class StoreBusyError(StoreError):
 class SimulationError(_WithMessage, RuntimeError):
     """Simulations could not be run, or all of them failed.
 
-    Attributes:
-        failures: How often each reason occurred if all simulations failed; empty if they could not be run.
+    Attributes
+    ----------
+    failures
+        How often each reason occurred if all simulations failed; empty if they could not be run.
     """
 
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -106,8 +115,10 @@ class SimulationError(_WithMessage, RuntimeError):
 class TransferError(SimulationError):
     """A function cannot be sent to another process, or cannot be loaded there.
 
-    Attributes:
-        function: "simulator" or "summarize".
+    Attributes
+    ----------
+    function
+        "simulator" or "summarize".
     """
 
     function: Literal["simulator", "summarize"] = "simulator"
@@ -126,9 +137,12 @@ class SimulationWarning(_WithMessage, UserWarning):
 class FewValidWarning(SimulationWarning):
     """Fewer than half of the simulations are valid.
 
-    Attributes:
-        n_valid: How many are.
-        n: How many were run.
+    Attributes
+    ----------
+    n_valid
+        How many are.
+    n
+        How many were run.
     """
 
     n_valid: int = 0
@@ -139,10 +153,14 @@ class FewValidWarning(SimulationWarning):
 class StoreWarning(SimulationWarning):
     """A store was filled with another simulator or another summarize than those given now.
 
-    Attributes:
-        argument: The name of the argument that differs: "simulator" or "summarize".
-        path: The file of the store.
-        n_recomputed: The number of simulations whose summaries were computed again with the summarize given now.
+    Attributes
+    ----------
+    argument
+        The name of the argument that differs: "simulator" or "summarize".
+    path
+        The file of the store.
+    n_recomputed
+        The number of simulations whose summaries were computed again with the summarize given now.
     """
 
     argument: str | None = None
@@ -171,11 +189,15 @@ class PosteriorWarning(_WithMessage, UserWarning):
 class ExtrapolationWarning(PosteriorWarning):
     """The observation lies outside what was simulated: check the model, or widen the prior.
 
-    Attributes:
-        distance: How far the nearest simulation is away, in units of the simulations' spread; MMD² for raw data sets.
-        summary: The position, from 0, of the first summary that lies beyond all simulations; None if each alone is
-            inside.
-        name: The name of that summary, if it has one.
+    Attributes
+    ----------
+    distance
+        How far the nearest simulation is away, in units of the simulations' spread; MMD² for raw data sets.
+    summary
+        The position, from 0, of the first summary that lies beyond all simulations; None if each alone is
+        inside.
+    name
+        The name of that summary, if it has one.
     """
 
     distance: float
@@ -187,9 +209,12 @@ class ExtrapolationWarning(PosteriorWarning):
 class FewSimulationsWarning(PosteriorWarning):
     """Few simulations carry the answer: run more, in several rounds, or accept more of them.
 
-    Attributes:
-        effective: The effective sample size of the simulations in use.
-        needed: The number below which the method warns.
+    Attributes
+    ----------
+    effective
+        The effective sample size of the simulations in use.
+    needed
+        The number below which the method warns.
     """
 
     effective: float
@@ -200,10 +225,14 @@ class FewSimulationsWarning(PosteriorWarning):
 class FailedSimulationsWarning(PosteriorWarning):
     """Simulations failed; parameters at which they mostly do are less probable.
 
-    Attributes:
-        n_failed: How many failed.
-        n_simulations: How many there were.
-        reasons: Why, with the number of each where that is known.
+    Attributes
+    ----------
+    n_failed
+        How many failed.
+    n_simulations
+        How many there were.
+    reasons
+        Why, with the number of each where that is known.
     """
 
     n_failed: int
@@ -215,8 +244,10 @@ class FailedSimulationsWarning(PosteriorWarning):
 class RepeatedSimulationsWarning(PosteriorWarning):
     """Simulations are exact repeats of others, parameters and data, and were left out.
 
-    Attributes:
-        n_repeats: How many.
+    Attributes
+    ----------
+    n_repeats
+        How many.
     """
 
     n_repeats: int
@@ -226,9 +257,12 @@ class RepeatedSimulationsWarning(PosteriorWarning):
 class DeterministicSimulatorWarning(PosteriorWarning):
     """Summaries look like exact functions of the parameters: add the noise of the measurement to the simulator.
 
-    Attributes:
-        n_exact: How many summaries do.
-        n_summaries: How many summaries are in use.
+    Attributes
+    ----------
+    n_exact
+        How many summaries do.
+    n_summaries
+        How many summaries are in use.
     """
 
     n_exact: int
@@ -239,8 +273,10 @@ class DeterministicSimulatorWarning(PosteriorWarning):
 class DiscreteSummaryWarning(PosteriorWarning):
     """Summaries take few values and the observation is at an extreme value, where the likelihood is approximate.
 
-    Attributes:
-        summaries: Their positions, from 0.
+    Attributes
+    ----------
+    summaries
+        Their positions, from 0.
     """
 
     summaries: tuple[int, ...]
@@ -250,9 +286,12 @@ class DiscreteSummaryWarning(PosteriorWarning):
 class TimeLimitWarning(PosteriorWarning):
     """The time limit cut the computation short: raise `time_limit`.
 
-    Attributes:
-        stage: What was cut short: "simulation", "training" or "sampling".
-        done: How many simulations were run, or steps taken; None for the sampler.
+    Attributes
+    ----------
+    stage
+        What was cut short: "simulation", "training" or "sampling".
+    done
+        How many simulations were run, or steps taken; None for the sampler.
     """
 
     stage: Literal["simulation", "training", "sampling"]
@@ -263,9 +302,12 @@ class TimeLimitWarning(PosteriorWarning):
 class DegenerateDrawsWarning(PosteriorWarning):
     """Draws sit on few points: intervals and densities are not to be trusted.
 
-    Attributes:
-        distinct: How many distinct draws there are among the first `n_draws`; for a chain, how often it moved.
-        n_draws: Draws, or steps of a chain.
+    Attributes
+    ----------
+    distinct
+        How many distinct draws there are among the first `n_draws`; for a chain, how often it moved.
+    n_draws
+        Draws, or steps of a chain.
     """
 
     distinct: int
@@ -276,9 +318,12 @@ class DegenerateDrawsWarning(PosteriorWarning):
 class WeightSumWarning(PosteriorWarning):
     """The weights of a kernel method sum to another number than they should: its hyperparameters may not fit.
 
-    Attributes:
-        total: Their sum.
-        expected: What it should be.
+    Attributes
+    ----------
+    total
+        Their sum.
+    expected
+        What it should be.
     """
 
     total: float
@@ -289,8 +334,10 @@ class WeightSumWarning(PosteriorWarning):
 class UninformativeNetworkWarning(PosteriorWarning):
     """In some directions the network learned nothing beyond its proposal, and is about as wide as the prior.
 
-    Attributes:
-        share: The share of the mixture that is.
+    Attributes
+    ----------
+    share
+        The share of the mixture that is.
     """
 
     share: float
@@ -304,10 +351,14 @@ class PriorReturnedWarning(PosteriorWarning):
 class PriorFileError(_WithMessage, ValueError):
     """A file does not describe a prior.
 
-    Attributes:
-        path: The file.
-        parameter: The parameter whose table is wrong; None if the file as a whole is.
-        keys: The names in that table that are wrong or missing, such as ("low", "high").
+    Attributes
+    ----------
+    path
+        The file.
+    parameter
+        The parameter whose table is wrong; None if the file as a whole is.
+    keys
+        The names in that table that are wrong or missing, such as ("low", "high").
     """
 
     path: Path
@@ -319,8 +370,10 @@ class PriorFileError(_WithMessage, ValueError):
 class ComparisonError(_WithMessage, ValueError):
     """None of the methods that were compared gave a posterior.
 
-    Attributes:
-        errors: What the methods raised, by label; a method that was left out has no entry.
+    Attributes
+    ----------
+    errors
+        What the methods raised, by label; a method that was left out has no entry.
     """
 
     errors: Mapping[str, Exception]

@@ -178,7 +178,7 @@ class _Run:
         if self.posterior is not None and self._sims is not None:
             raw = self._options.summarize is not None
             values = observed if raw else self._method.check_observation(seen, self._sims)
-            self._check_observation(label, np.asarray(values, dtype=np.float64))
+            self._check_stored_observation(label, np.asarray(values, dtype=np.float64))
             proposal = self._proposal(self.posterior, number, label, size)
         new = simulate_with(
             self._options, self._simulator, self._prior, size, seed=self._seed, proposal=proposal, round=label
@@ -208,7 +208,7 @@ class _Run:
             with contextlib.closing(calls) as method.calls:
                 return method.fit(sims, self._prior).posterior(seen)
 
-    def _check_observation(self, label: str, observed: NDArray[np.float64]) -> None:
+    def _check_stored_observation(self, label: str, observed: NDArray[np.float64]) -> None:
         """Raise if the store holds this round for another observation."""
         mark = hashlib.sha256(observed.tobytes()).hexdigest()[:8]
         with open_store(self._store, self._prior) as file:

@@ -49,14 +49,22 @@ class TemperingSettings:
 class TemperedCloud:
     """Particles of the density ∝ prior · likelihood^power, and what it took to get them.
 
-    Attributes:
-        particles: Equally weighted draws (n, d).
-        power: The power of the likelihood.
-        log_evidence: Logarithm of the integral of likelihood^power under the prior.
-        acceptance: Share of accepted moves at the last temperature.
-        temperatures: The powers that were visited on the way.
-        evaluations: Rows at which the likelihood was evaluated.
-        finished: False if time or evaluations ran out; the particles are then reweighted but little moved.
+    Attributes
+    ----------
+    particles
+        Equally weighted draws (n, d).
+    power
+        The power of the likelihood.
+    log_evidence
+        Logarithm of the integral of likelihood^power under the prior.
+    acceptance
+        Share of accepted moves at the last temperature.
+    temperatures
+        The powers that were visited on the way.
+    evaluations
+        Rows at which the likelihood was evaluated.
+    finished
+        False if time or evaluations ran out; the particles are then reweighted but little moved.
     """
 
     particles: NDArray[np.float64]

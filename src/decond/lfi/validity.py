@@ -14,10 +14,15 @@ class EventProbability:
     The lengthscale of the kernel and the penalty are those of the largest cross-validated log likelihood. The linear
     part carries the trend to where there are few simulations. The probability is 1 if the event always happened.
 
-    Attributes:
-        share: How often it happened.
-        score: Mean log likelihood of what happened, cross-validated; −∞ where there was too little to choose from.
+    Attributes
+    ----------
+    share
+        How often it happened.
+    score
+        Mean log likelihood of what happened, cross-validated; −∞ where there was too little to choose from.
 
+    Examples
+    --------
     >>> phi = np.random.default_rng(0).uniform(-2, 2, (400, 1))
     >>> model = EventProbability(phi, np.random.default_rng(1).random(400) < np.exp(-(phi[:, 0] ** 2)))
     >>> bool(np.abs(np.exp(model.log_probability([[0.0], [1.0]])) - [1.0, 0.37]).max() < 0.15)

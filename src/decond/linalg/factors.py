@@ -34,9 +34,12 @@ CORNER = 64
 class JitterWarning(UserWarning):
     """A matrix was singular up to rounding; where it has to be positive definite, a little was added to it.
 
-    Attributes:
-        matrix: The name of the matrix.
-        jitter: What was added to its diagonal; 0.0 if it was used as it is.
+    Attributes
+    ----------
+    matrix
+        The name of the matrix.
+    jitter
+        What was added to its diagonal; 0.0 if it was used as it is.
     """
 
     def __init__(self, message: str, *, matrix: str | None = None, jitter: float | None = None) -> None:
@@ -48,8 +51,10 @@ class JitterWarning(UserWarning):
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """A matrix that has to be positive definite is not, even with jitter.
 
-    Attributes:
-        matrix: The name of the matrix; None if several failed.
+    Attributes
+    ----------
+    matrix
+        The name of the matrix; None if several failed.
     """
 
     def __init__(self, message: str, *, matrix: str | None = None) -> None:

@@ -91,6 +91,7 @@ def _own_check(estimator: BaseEstimator) -> FitCheck | str | None:
 def _check_resolution(
     estimator: BaseEstimator, data: FittedData, own: FitCheck | str | None, settings: FitCheckSettings
 ) -> Check | None:
+    """Tell whether f varies by more than its error bar within what a target averages over; None without such."""
     if data.kind not in ("groups", "pairs") or not hasattr(estimator, "resolution"):
         return None
     what = "group" if data.kind == "groups" else "value of the mediator"
@@ -100,10 +101,7 @@ def _check_resolution(
     except ValueError as error:
         return replace(check, finding="whether deconditioning helped is not known", sentence=f"Not checked: {error}")
     check = replace(check, numbers={"resolution": value})
-    is_plain, meaning = (
-        _is_plain(estimator),
-        f"Within one {what} the function varies by {number(value, 2)} times its error bar",
-    )
+    meaning = f"Within one {what} the function varies by {number(value, 2)} times its error bar"
     if value < settings.least_resolution:
         if np.isnan(getattr(own, "resolution", value)):
             said = f"x does not vary within one {what}. A regression on x does as well."
@@ -115,7 +113,7 @@ def _check_resolution(
         )
         finding = f"deconditioning did not help, and {unreliable}"
         return replace(check, state=State.DOUBT, finding=finding, sentence=said)
-    if is_plain:
+    if _is_plain(estimator):
         return replace(check, sentence=f"{meaning}. Plain error bars can be too narrow, and overstate this.")
     clear = value >= settings.clear_resolution
     closer = "smaller groups" if data.kind == "groups" else "a mediator that is closer to x"

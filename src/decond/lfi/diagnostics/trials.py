@@ -1,4 +1,7 @@
-"""Trials: posteriors for simulations whose parameters are known, each from a fit that did not see them."""
+"""Trials: posteriors for simulations whose parameters are known, each from a fit that did not see them.
+
+`compare_with_half` makes them with half of the simulations, to see whether there are enough.
+"""
 
 import copy
 import time
@@ -208,6 +211,7 @@ def check_method(method: Method) -> None:
 
 
 def _check(sims: Simulations, prior: Prior, plan: TrialPlan) -> None:
+    """Raise unless trials can be made: from valid draws of the prior, none of them both fitted and tested."""
     check_simulations(sims, prior)
     source, name = (sims, "sims") if plan.test is None else (plan.test, "test")
     check_simulations(source, prior, name)

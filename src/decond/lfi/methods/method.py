@@ -189,7 +189,7 @@ class Method(ABC):
 
     @abstractmethod
     def _fit(self) -> None:
-        """Learn from `theta_`, `phi_` and the standardized `x_`."""
+        """Learn from valid simulations: `theta_`, `phi_` (θ in working coordinates) and `x_` (standardized data)."""
 
     @abstractmethod
     def _posterior(self, observed: np.ndarray) -> Posterior:
@@ -229,6 +229,7 @@ class Method(ABC):
         return self._summary_scale.apply(self._learned.apply(x) if self._learned is not None else x)
 
     def _failure_notes(self) -> list[PosteriorWarning]:
+        """Return warnings of simulations that are repeats, and of those that failed."""
         notes: list[PosteriorWarning] = []
         if self.n_repeats_:
             text = (

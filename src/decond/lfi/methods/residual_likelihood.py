@@ -441,7 +441,8 @@ def closeness(
 
     v_i = exp(−D_i² / 2b²), D_i the distance of m(θ_i) from the observation in standard deviations of the
     residuals, averaged over columns. Never the distance of x_i itself: that would select on the noise that the
-    likelihood is to describe. The regression is made twice, the second time with these weights.
+    likelihood is to describe. The regression is made `settings.passes` times, each but the first with the weights
+    that were found before.
 
     Parameters
     ----------
@@ -522,6 +523,7 @@ class _EvenColumns(NamedTuple):
 def _even_columns(
     phi: Array, x: Array, observed: Array, rng: np.random.Generator, settings: ResidualLikelihoodSettings
 ) -> _EvenColumns:
+    """Return the columns that vary near the observation, transformed so that their noise is even, with closeness."""
     varying = np.ptp(x, axis=0) > 0.0
     if not varying.any():
         raise ArgumentError(

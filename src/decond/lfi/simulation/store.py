@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,6 @@ from decond.lfi.prior import Prior
 from decond.lfi.simulation.worker import BATCH_SIZE, Result, generator, in_order, summarized
 from decond.lfi.simulations import Simulations
 from decond.messages import warn
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["RESERVED", "Plan", "SimulationStore", "StoreSettings", "drawn_parameters", "open_store"]
 
@@ -212,12 +209,12 @@ class SimulationStore:
 
     def parameters(self, round: int | str = 0) -> NDArray[np.float64] | None:
         """Return the parameters planned for a round (n, d), finished or not; None if there is no such round."""
-        found = self._rows(f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row", (str(round),))
+        found = self._execute(f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row", (str(round),))
         return self._theta(found) if found else None
 
     def counts(self) -> dict[str, int]:
         """Return how many rows are open, running, done and failed."""
-        found = dict(self._rows("SELECT status, count(*) FROM simulations GROUP BY status"))
+        found = dict(self._execute("SELECT status, count(*) FROM simulations GROUP BY status"))
         return {status: found.get(status, 0) for status in ("open", "running", "done", "failed")}
 
     # ---- second thoughts -----------------------------------------------------------------------------------------
@@ -413,7 +410,7 @@ class SimulationStore:
             How many rows are looked at.
         """
         statement = "SELECT status, count(*) FROM simulations WHERE round = ? AND row < ? GROUP BY status"
-        counts = dict(self._rows(statement, (label, n)))
+        counts = dict(self._execute(statement, (label, n)))
         failed = counts.get("failed", 0)
         return counts.get("done", 0) + failed, failed
 
@@ -423,7 +420,7 @@ class SimulationStore:
         A chain that runs again, from the same seed, gives what an earlier run has written. The function returns the
         results with their values in the order of the store's other simulations.
         """
-        there = set(self._rows("SELECT theta, x FROM simulations WHERE round = 'method'"))
+        there = set(self._execute("SELECT theta, x FROM simulations WHERE round = 'method'"))
 
         def _keep(theta: NDArray[np.float64], results: Sequence[Result]) -> list[Result]:
             with self._transaction() as connection:
@@ -478,17 +475,17 @@ class SimulationStore:
     # ---- rounds and their plans --------------------------------------------------------------------------------
 
     def _plans(self) -> dict[str, Plan]:
-        found = self._rows("SELECT label, plan FROM rounds")
+        found = self._execute("SELECT label, plan FROM rounds")
         return {label: Plan(**json.loads(text)) for label, text in found}
 
     def _write_plan(self, label: str, plan: Plan) -> None:
-        self._rows("UPDATE rounds SET plan = ? WHERE label = ?", (json.dumps(plan._asdict()), label))
+        self._execute("UPDATE rounds SET plan = ? WHERE label = ?", (json.dumps(plan._asdict()), label))
 
     def _enter_round(self, label: str, plan: Plan) -> Plan:
         """Note how a round is made, or compare with the note that is there; return the note."""
         plans = self._plans()
         if label not in plans:
-            self._rows("INSERT INTO rounds VALUES (?, ?, ?)", (label, len(plans), json.dumps(plan._asdict())))
+            self._execute("INSERT INTO rounds VALUES (?, ?, ?)", (label, len(plans), json.dumps(plan._asdict())))
             return plan
         noted = plans[label]
         if label in RESERVED:
@@ -528,9 +525,10 @@ class SimulationStore:
                 )
 
     def _enter_rows(self, label: str, theta: NDArray[np.float64], plan: Plan) -> Plan:
+        """Append the rows of a round that are not there yet; return the note of how the round is made."""
         before = self._enter_round(label, plan)
         statement = f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row LIMIT ?"
-        there = self._theta(self._rows(statement, (label, len(theta))))
+        there = self._theta(self._execute(statement, (label, len(theta))))
         differs = ~np.isclose(there, theta[: len(there)], rtol=1e-9, atol=0.0).all(axis=1)
         if differs.any():
             source = "proposal" if plan.proposal else "prior"
@@ -548,7 +546,7 @@ class SimulationStore:
 
     def _summary_names(self) -> dict[int, list[str]]:
         """Return the names of summaries for each number of them that simulations returned."""
-        found = self._rows("SELECT value FROM header WHERE key LIKE 'names of % summaries'")
+        found = self._execute("SELECT value FROM header WHERE key LIKE 'names of % summaries'")
         orders = [list(json.loads(value)) for (value,) in found]
         return {len(names): names for names in orders}
 
@@ -559,7 +557,7 @@ class SimulationStore:
             if result.names is not None:
                 key = f"names of {len(result.names)} summaries"
                 if not result.reason:
-                    self._rows("INSERT OR IGNORE INTO header VALUES (?, ?)", (key, json.dumps(result.names)))
+                    self._execute("INSERT OR IGNORE INTO header VALUES (?, ?)", (key, json.dumps(result.names)))
                 result = in_order(result, json.loads(self._header(key) or "null"))
             ordered.append(result)
         return ordered
@@ -568,7 +566,7 @@ class SimulationStore:
 
     def _finished(self, round: int | str | None, n: int | None) -> list[_Row]:
         label = None if round is None else str(round)
-        found = self._rows(
+        found = self._execute(
             f"SELECT theta, x, raw, raw_shape, reason, {INTACT} FROM simulations "
             "JOIN rounds ON label = round WHERE status IN ('done', 'failed') AND (?1 IS NULL OR round = ?1) "
             "AND (?2 IS NULL OR row < ?2) ORDER BY position, row",
@@ -606,7 +604,7 @@ class SimulationStore:
 
     def _usual_width(self, label: str) -> int | None:
         """Return the length of x in most finished rows of a round."""
-        found = self._rows(
+        found = self._execute(
             "SELECT length(x) / 8 FROM simulations WHERE round = ? AND status = 'done' "
             "GROUP BY length(x) ORDER BY count(*) DESC, min(row) LIMIT 1",
             (label,),
@@ -616,11 +614,11 @@ class SimulationStore:
     # ---- the file ------------------------------------------------------------------------------------------------
 
     def _header(self, key: str) -> str | None:
-        found = self._rows("SELECT value FROM header WHERE key = ?", (key,))
+        found = self._execute("SELECT value FROM header WHERE key = ?", (key,))
         return str(found[0][0]) if found else None
 
-    def _rows(self, statement: str, arguments: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows that a statement selects."""
+    def _execute(self, statement: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        """Run one statement, and return the rows that it selects, if any."""
         with self._lock, self._errors():
             return self._connection.execute(statement, arguments).fetchall()
 
@@ -651,7 +649,7 @@ class SimulationStore:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {FORMAT[0]}")
                     connection.execute(f"PRAGMA user_version = {FORMAT[1]}")
-        version = self._rows("PRAGMA user_version")[0][0]
+        version = self._execute("PRAGMA user_version")[0][0]
         if version != FORMAT[1]:
             raise StoreFormatError(
                 f"the store {self.path} was written by another version of decond (format {version}; this one reads "
@@ -660,16 +658,16 @@ class SimulationStore:
                 version=version,
             )
         if self.path != ":memory:" and Path(self.path).stat().st_size <= self.settings.checked_bytes:
-            found = self._rows("PRAGMA integrity_check(1)")[0][0]
+            found = self._execute("PRAGMA integrity_check(1)")[0][0]
             if found != "ok":
                 raise self._damaged(found)
 
     def _is_ours(self) -> bool:
         """Tell a store from an empty file, within a transaction; refuse what is neither."""
-        application = self._rows("PRAGMA application_id")[0][0]
+        application = self._execute("PRAGMA application_id")[0][0]
         if application == FORMAT[0]:
             return True
-        if application != 0 or self._rows("SELECT count(*) FROM sqlite_master")[0][0] > 0:
+        if application != 0 or self._execute("SELECT count(*) FROM sqlite_master")[0][0] > 0:
             raise self._foreign()
         return False
 
@@ -816,8 +814,8 @@ def _insert(connection: sqlite3.Connection, label: str, start: int, theta: NDArr
     )
 
 
-def _finish(connection: sqlite3.Connection, where: str, result: Result, **which: Any) -> bool:
-    """Write a result into the row that `which` selects; return whether there was one."""
+def _finish(connection: sqlite3.Connection, where: str, result: Result, **which: Any) -> None:
+    """Write a result into the row that `which` selects, if there is one."""
     found = {
         "x": _blob(result.x),
         "raw": _blob(result.raw),
@@ -826,14 +824,11 @@ def _finish(connection: sqlite3.Connection, where: str, result: Result, **which:
         "seconds": result.seconds,
         "status": "failed" if result.reason else "done",
     }
-    return (
-        connection.execute(
-            "UPDATE simulations SET status = :status, x = :x, raw = :raw, raw_shape = :shape, reason = :reason, "
-            "seconds = :seconds, worker = NULL, lease = NULL, "
-            f"checksum = row_checksum(round, row, theta, :x, :raw, :shape, :reason) WHERE {where}",
-            {**found, **which},
-        ).rowcount
-        == 1
+    connection.execute(
+        "UPDATE simulations SET status = :status, x = :x, raw = :raw, raw_shape = :shape, reason = :reason, "
+        "seconds = :seconds, worker = NULL, lease = NULL, "
+        f"checksum = row_checksum(round, row, theta, :x, :raw, :shape, :reason) WHERE {where}",
+        {**found, **which},
     )
 
 
