@@ -246,7 +246,8 @@ class TaskTransformedGP(PosteriorRegressor):
             raise ArgumentError(
                 "group_sizes",
                 "group_sizes is about a mediator that is a label, with targets that are means and "
-                'uncertainty="honest"; leave it out.',
+                'uncertainty="honest". If the numbers of the mediator are labels, give them as text (--labels or '
+                "--aggregate on the command line); otherwise leave it out.",
             )
 
     def _fit_paper(self, data: _Tables, progress: Progress | None) -> None:
