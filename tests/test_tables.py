@@ -263,6 +263,19 @@ def test_labels_without_a_common_value_show_some_of_each_table(table):
     assert all(word in str(caught.value) for word in ("'mon'", "'Monday'", "t.csv", "q.csv"))
 
 
+def test_a_mediator_with_decimal_commas_is_told_how_to_be_read(table):
+    with raised(TableError, column="d") as caught:
+        match_mediators(table('d,x\n"1,5",1\n'), table('d,z\n"1,6",1\n', "q.csv"), ["d"])
+    assert "--decimal ','" in str(caught.value)
+
+
+def test_separators_of_several_signs_are_read_without_a_warning(tmp_path, recwarn):
+    path = tmp_path / "t.csv"
+    path.write_text("d;;x\n1;;2\n")
+    assert read_table(path, TextFormat(separator=";;")).numbers(["x"]).to_numpy().tolist() == [[2.0]]
+    assert not recwarn
+
+
 def test_several_label_columns_are_matched_together(table):
     pairs, task = table("u,v\na,1\nb,2\n", "p.csv"), table("u,v\na,2\nb,2\n", "q.csv")
     found = match_mediators(pairs, task, ["u", "v"], labels=True)

@@ -382,6 +382,7 @@ def _read_text(path: Path, suffix: str, text_format: TextFormat) -> "pd.DataFram
             dtype=str,
             keep_default_na=False,
             skipinitialspace=True,
+            engine="c" if len(separator) == 1 else "python",
         )
     except LookupError as error:
         raise ArgumentError("encoding", f"{error}. Give an encoding that Python knows, such as cp1252.") from None
@@ -516,9 +517,15 @@ def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: b
                 f"{' '.join(map(repr, index[0]))} in {table.name}"
                 for index, table in ((rows, pairs), (rows_task, task))
             )
+            commas = any(
+                table.decimal == "." and frame[name].astype(str).str.fullmatch(r"\s*[+-]?\d+,\d+\s*").any()
+                for table, frame in ((pairs, y), (task, y_task))
+                for name in names
+            )
+            remedy = "Numbers with decimal commas need --decimal ','. Otherwise write" if commas else "Write"
             raise TableError(
                 f"the two tables have no value of {', '.join(map(repr, names))} in common (for example "
-                f"{' and '.join(seen)}). Write the labels alike in both tables, or name another column.",
+                f"{' and '.join(seen)}). {remedy} the labels alike in both tables, or name another column.",
                 column=", ".join(names),
             )
         if len(names) == len(columns):

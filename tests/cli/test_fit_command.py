@@ -11,7 +11,10 @@ from commands import decond, invoke, refusal
 from expected import raised, refused, says_little
 from report_pages import ReportPage, chart_of
 
+from decond.cli.fit_command import _with_options
 from decond.cli.fit_request import CHECKED_SIZE, FitJob, FitRequest, prepare
+from decond.estimators.aggregate import LISTED, SAMPLED
+from decond.estimators.task_transformed import MEAN, SINGLE
 from decond.io import load
 from decond.reports import fit_report
 from decond.tables import TableError
@@ -343,3 +346,14 @@ def test_a_group_has_one_size():
     pd.concat([days, days.assign(hours=23)]).to_csv("days.csv", index=False)
     with refused("--group-sizes"):
         prepare(of_days(labels=True, aggregate=False, group_sizes="hours"))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "option"),
+    [(SINGLE, "--targets single"), (MEAN, "--targets mean"), (SAMPLED, "--group-sizes"), (LISTED, "--group-sizes")],
+)
+def test_hints_name_options_of_the_command(sentence, option):
+    said = _with_options(sentence)
+    assert option in said
+    assert "group_sizes" not in said
+    assert "targets=" not in said

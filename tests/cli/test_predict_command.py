@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from commands import decond, invoke, refusal
 
-from decond.estimators import DirectGP, SparseGP, TaskTransformedFeatures, TaskTransformedRidge
+from decond.estimators import DirectGP, SparseGP, TaskTransformedFeatures, TaskTransformedGP, TaskTransformedRidge
 from decond.io import load, save
 from decond.kernels import RBF
 
@@ -160,3 +160,13 @@ def test_pairs_that_come_later_widen_the_range():
     only_task = TaskTransformedFeatures(**maps).partial_fit(None, None, [50.0], [0.0])
     assert model.merge(only_task).merge(later)._range_seen().tolist() == [[-3.0], [4.0]]
     assert only_task.merge(later)._range_seen().tolist() == [[-3.0], [-3.0]]
+
+
+def test_points_that_a_model_puts_beyond_the_rows_do_not_widen_the_range():
+    rng = np.random.default_rng(0)
+    y = rng.uniform(0.0, 5.0, 40)
+    x = y + rng.standard_normal(40)
+    gp = TaskTransformedGP(targets="single", n_restarts=0).fit(x, y, y[:20] + 0.1, x[:20])
+    save(gp, "model.decond")
+    for model in (gp, load("model.decond")):
+        assert model._range_seen().tolist() == [[x.min()], [x.max()]]

@@ -49,6 +49,7 @@ WRONG = {
     "unknown error bars": ((*FIT, "--uncertainty", "wide"), ("--uncertainty", "'wide'", "honest", "plain")),
     "unknown method": ((*INFER, "--method", "abc"), ("--method", "'abc'", "dme")),
     "two decimal signs": ((*FIT, "--decimal", ",,"), ("--decimal",)),
+    "unknown decimal sign": ((*FIT, "--decimal", ";"), ("--decimal", "'.' or ','")),
     # two tables, one table, groups
     "one table": (("fit", "pairs.csv", "--x", "wind", "--y", "pressure", "--z", "power"), ("TASK", "--sparse")),
     "three tables": ((*FIT, "pairs.csv"), ("TASK", "3")),

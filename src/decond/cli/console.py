@@ -183,7 +183,7 @@ def text_format(encoding: str, separator: str | None, decimal: str) -> TextForma
     encoding, separator, decimal : str
         What the options of these names say.
     """
-    if len(decimal) != 1:
+    if decimal not in (".", ","):
         raise typer.BadParameter("give one sign, '.' or ','.", param_hint="--decimal")
     return TextFormat(encoding, separator, decimal)
 

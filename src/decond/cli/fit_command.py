@@ -1,6 +1,7 @@
 """`decond fit`: tables in; a model, a picture and a readable summary out."""
 
 import math
+import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -262,6 +263,11 @@ def _summary(job: FitJob, request: FitRequest, page: "Report | None") -> dict[st
     }
 
 
+def _with_options(sentence: str) -> str:
+    """Return a sentence with options of the command for what the estimators call their arguments."""
+    return re.sub(r'targets="(\w+)"', r"--targets \1", sentence).replace("group_sizes", "--group-sizes")
+
+
 def _print_summary(summary: dict[str, Any]) -> None:
     """Print what a fit found for people."""
     print_sentences([summary["title"], *summary["facts"]])
@@ -284,7 +290,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
         )
         return
     reasons = (
-        check["sentence"]
+        _with_options(check["sentence"])
         for name, check in summary["checks"].items()
         if name == "deconditioning" or check["state"] in ("doubt", "bad")
     )

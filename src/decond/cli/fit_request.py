@@ -145,8 +145,8 @@ def _check_tables(request: FitRequest) -> None:
     if not request.sparse and given != 2:
         raise ArgumentError(
             "TABLES",
-            f"two tables are needed, PAIRS and TASK, but {given} were given. If x and z stand together in one table, "
-            "add --sparse.",
+            f"two tables are needed, PAIRS and TASK, but {given} {'was' if given == 1 else 'were'} given. If x and z "
+            "stand together in one table, add --sparse.",
         )
     text = next((path for path in request.tables if not _is_on_disk(path)), None)
     if request.sparse and given > 1 and text is not None:

@@ -244,6 +244,10 @@ class PosteriorRegressor(ProbabilisticRegressor):
     def _rows_seen(self) -> np.ndarray:
         return np.asarray(self.average_.candidates[0].model.observation.x)
 
+    def _range_seen(self) -> Any:
+        known = getattr(self, "_x_range", None)  # models may put points of their own beyond the rows
+        return super()._range_seen() if known is None else known
+
     def _centered(self, z: np.ndarray) -> np.ndarray:
         """Return the targets less their mean; several columns are scaled to unit mean square for learning."""
         check_choice(self.mean, "mean", ("constant", "zero"))
@@ -442,6 +446,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
             **self._fitted_columns(),
             "offset": self.offset_,
             "scale": self.scale_,
+            "x_range": getattr(self, "_x_range", None),
             "average": self.average_.state(),
             "fit_result": None if self.fit_result_ is None else self.fit_result_.state(),
         }
@@ -450,6 +455,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         """Take up a state that `_fitted_state` returned."""
         self._restore_columns(state)
         self.offset_, self.scale_ = state["offset"], state["scale"]
+        self._x_range = state.get("x_range")  # older files have none
         self._set_average(ModelAverage.from_state(state["average"]), None)
         if state["fit_result"] is not None:
             self.fit_result_ = FitResult.from_state(state["fit_result"], self.average_.best)

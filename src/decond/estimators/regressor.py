@@ -120,7 +120,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
     def _range_seen(self) -> Any:
         """Return the least and the largest value of each column of x, (2, d); None if they cannot be told."""
         rows = self._rows_seen()
-        return None if rows is None or rows.dtype.kind != "f" else np.array([rows.min(axis=0), rows.max(axis=0)])
+        return None if rows is None else range_of(rows)
 
     def _html_repr(self) -> str:
         """Return scikit-learn's diagram and, once fitted, what was learned, for notebooks."""
@@ -145,6 +145,11 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
             entries["search"] = f"{result.status}: {result.message}"
         words = "not fitted" if posterior is None else "fitted"
         return card(type(self).__name__, words, pd.DataFrame({"": entries})) if entries else ""
+
+
+def range_of(rows: np.ndarray) -> np.ndarray | None:
+    """Return the least and the largest value of each column, (2, d); None if some column is not of numbers."""
+    return np.array([rows.min(axis=0), rows.max(axis=0)]) if rows.dtype.kind == "f" else None
 
 
 class ProbabilisticRegressor(IndirectRegressor):

@@ -30,6 +30,7 @@ from decond.estimators.defaults import (
     plain_kernel,
 )
 from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly, free_paths
+from decond.estimators.regressor import range_of
 from decond.features.feature_maps import FeatureMap
 from decond.gp import (
     Aggregated,
@@ -206,6 +207,7 @@ class TaskTransformedGP(PosteriorRegressor):
         check_choice(self.targets, "targets", ("mean", "single"))
         as_number(self.drift, "drift", minimum=0.0, remedy="It is the standard deviation of a relative stretch.")
         rows = self._remember_columns(tables[0], names[0])
+        self._x_range = range_of(rows)
         y, y_task = linked_mediators(rows, tables[1], tables[2], names)
         targets = as_targets(tables[3], names[3], len(y_task), names[2])
         self._data = (rows, y, y_task, targets, z_std, group_sizes)
@@ -249,7 +251,8 @@ class TaskTransformedGP(PosteriorRegressor):
             raise ArgumentError(
                 "group_sizes",
                 "group_sizes is about a mediator that is a label, with targets that are means and "
-                'uncertainty="honest"; leave it out.',
+                'uncertainty="honest". If the numbers of the mediator are labels, give them as text (--labels or '
+                "--aggregate on the command line); otherwise leave it out.",
             )
 
     def _fit_paper(self, data: _Tables, progress: Progress | None) -> None:
