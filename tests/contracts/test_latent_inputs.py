@@ -242,6 +242,8 @@ def test_noise_that_multiplies_adds_to_logarithms():
     np.testing.assert_allclose(np.diag(posterior.covariance(X_NEW)), variance)
     np.testing.assert_allclose(posterior.sample(X_NEW, 100_000, 0), draws)
     np.testing.assert_array_equal(posterior.mean(X_NEW), mean)
+    np.testing.assert_array_equal(posterior.variance(X_NEW), variance)
+    np.testing.assert_array_equal(posterior.std(X_NEW), np.sqrt(variance))
 
 
 def test_the_evidence_of_noise_that_multiplies_is_a_density_of_the_targets():

@@ -244,6 +244,14 @@ class LogNormalPosterior:
         mean, variance = self._log.moments(x)
         return self._moments(mean + 0.5 * self._noise**2, variance)
 
+    def variance(self, x: ArrayLike) -> np.ndarray:
+        """Return the variance of f at the rows of x, (q,)."""
+        return self.moments(x)[1]
+
+    def std(self, x: ArrayLike) -> np.ndarray:
+        """Return the standard deviation of f at the rows of x, (q,)."""
+        return np.asarray(np.sqrt(self.variance(x)))
+
     def covariance(self, x: ArrayLike) -> np.ndarray:
         """Return the covariance of f between the rows of x, (q, q)."""
         mean = self.mean(x) + self._origin
