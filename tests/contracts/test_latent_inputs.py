@@ -246,6 +246,15 @@ def test_noise_that_multiplies_adds_to_logarithms():
     np.testing.assert_array_equal(posterior.std(X_NEW), np.sqrt(variance))
 
 
+def test_noise_that_multiplies_needs_a_unit_and_targets_above_its_origin():
+    for wrong in ([1.0], [0.0, -1.0], [np.nan, 1.0]):
+        with refused("logarithm"):
+            MULTIPLIED.replace(logarithm=wrong)
+    for ask in (condition, log_evidence):
+        with refused("z"):
+            ask(PRIOR, MULTIPLIED, Z - 3.0)
+
+
 def test_the_evidence_of_noise_that_multiplies_is_a_density_of_the_targets():
     expected = log_evidence(PRIOR, OF_LOGARITHMS, LOGARITHMS) - np.log(Z + ORIGIN).sum()
     assert log_evidence(PRIOR, MULTIPLIED, Z) == pytest.approx(expected)
