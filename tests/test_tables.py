@@ -67,6 +67,13 @@ def test_separators_and_decimal_commas_are_read_as_they_are_given(table):
         found.numbers(["site"])
 
 
+def test_points_are_no_part_of_numbers_with_decimal_commas(table):
+    found = table("day;sales;code\nmon;1.050;1.5\ntue;950;1.50\n", separator=";", decimal=",")
+    with raised(TableError, table="t.csv", column="sales", row=1, value="1.050"):
+        found.numbers(["sales"])
+    assert found.labels(["code"])["code"].tolist() == ["1.5", "1.50"]
+
+
 def test_a_decimal_comma_in_an_unexpected_place_names_the_options(table):
     with raised(TableError, table="t.csv") as caught:
         table("day;wind\nmon;7,5\n")

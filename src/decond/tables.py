@@ -233,7 +233,8 @@ class Table:
         if cells.dtype.kind in "Mm":
             return pd.Series(np.nan, index=cells.index)
         if self.decimal != ".":
-            cells = cells.str.replace(self.decimal, ".", regex=False)
+            pointed = cells.str.contains(".", regex=False, na=False)  # 1.050 may be a thousand and fifty
+            cells = cells.mask(pointed, "").str.replace(self.decimal, ".", regex=False)
         numbers = pd.to_numeric(cells, errors="coerce").astype(np.float64)
         found = numbers.notna()
         numbers[found] = cells[found].astype(np.float64)  # to the last digit, which pandas before 3.1 may miss

@@ -55,6 +55,7 @@ WRONG = {
     "three tables": ((*FIT, "pairs.csv"), ("TASK", "3")),
     "both kinds": ((*SPARSE, "--aggregate"), ("--aggregate", "--sparse")),
     "targets of groups": ((*FIT, "--aggregate", "--targets", "single"), ("--targets", "--aggregate")),
+    "no drift of groups": ((*FIT, "--aggregate", "--drift", "0"), ("--drift", "--aggregate")),
     "endless drift": ((*FIT, "--targets", "single", "--drift", "inf"), ("drift", "inf")),
     "sizes in no column": ((*FIT, "--aggregate", "--group-sizes", "many"), ("'many'", "task.csv", "pressure, power")),
     "idle option": ((*FIT, "--inducing", 5), ("--inducing", "--sparse")),

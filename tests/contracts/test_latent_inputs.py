@@ -242,6 +242,17 @@ def test_noise_that_multiplies_adds_to_logarithms():
     np.testing.assert_allclose(np.diag(posterior.covariance(X_NEW)), variance)
     np.testing.assert_allclose(posterior.sample(X_NEW, 100_000, 0), draws)
     np.testing.assert_array_equal(posterior.mean(X_NEW), mean)
+    np.testing.assert_array_equal(posterior.variance(X_NEW), variance)
+    np.testing.assert_array_equal(posterior.std(X_NEW), np.sqrt(variance))
+
+
+def test_noise_that_multiplies_needs_a_unit_and_targets_above_its_origin():
+    for wrong in ([1.0], [0.0, -1.0], [np.nan, 1.0]):
+        with refused("logarithm"):
+            MULTIPLIED.replace(logarithm=wrong)
+    for ask in (condition, log_evidence):
+        with refused("z"):
+            ask(PRIOR, MULTIPLIED, Z - 3.0)
 
 
 def test_the_evidence_of_noise_that_multiplies_is_a_density_of_the_targets():

@@ -307,6 +307,16 @@ class Hostile:
         raise RuntimeError("the file is gone")
 
 
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_masked_values_are_failures(prior, in_batches):
+    def simulator(theta, rng):
+        return np.ma.masked_array(theta, rng.random(theta.shape) < 0.1)
+
+    sims = simulate(simulator, prior, 100, batched=in_batches)
+    assert set(sims.failures) == {"returned masked values"}
+    np.testing.assert_array_equal(sims.x[sims.valid], sims.theta[sims.valid])
+
+
 class UnspeakableError(ValueError):
     def __str__(self):
         raise RuntimeError("no words")

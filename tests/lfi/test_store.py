@@ -166,6 +166,15 @@ def test_another_summarize_is_applied_to_the_raw_data_that_are_there(path, prior
         simulate(raw_data, prior, 8, store=path)
 
 
+def test_a_new_round_with_another_summarize_is_not_mixed_with_the_rounds_before(path, prior):
+    simulate(raw_data, prior, 5, store=path, summarize=np.mean)
+    with warned(StoreWarning, argument="summarize", n_recomputed=5):
+        simulate(raw_data, prior, store=path, summarize=np.max, proposal=[[1.0, 0.5]])
+    with SimulationStore(path) as store:
+        sims = store.simulations()
+    np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=(1, 2)))
+
+
 def test_summaries_made_by_the_simulator_are_not_summarized_again(path, prior):
     simulate(double, prior, 3, store=path)
     with refused("summarize", StoreMismatchError):

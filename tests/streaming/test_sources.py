@@ -26,6 +26,7 @@ from decond.streaming import (
     SparseModel,
     Table,
 )
+from decond.streaming.sources import PartitionedSource, Rows
 
 ROWS = 5000
 RNG = np.random.default_rng(0)
@@ -277,6 +278,19 @@ def test_a_stream_is_looked_at_once_and_then_read_once_a_pass():
 def test_blocks_with_other_columns_are_named(kind, block, name):
     with refused(name):
         MODEL.log_evidence(Batches(kind([(X, Z), (X[:0], Z[:0]), block])))
+
+
+class WithEmptyParts(PartitionedSource):
+    width = 1
+
+    def partitions(self):
+        return [Rows(np.full((count, 1), 2.0), np.full(count, 3.0), f"{count} rows") for count in (0, 2, 0, 1)]
+
+
+def test_parts_without_rows_are_passed_over():
+    source = WithEmptyParts()
+    assert len(source) == 3
+    assert source.total(lambda chunk: [(chunk.start, len(chunk.rows))]) == [(0, 2), (2, 1)]
 
 
 @pytest.mark.parametrize(

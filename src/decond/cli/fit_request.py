@@ -179,7 +179,8 @@ def _check_options(request: FitRequest) -> None:
 
 def _refuse_idle(request: FitRequest, names: tuple[str, ...], kind: str) -> None:
     for name in names:
-        if getattr(request, name) not in (None, False, []):
+        value = getattr(request, name)
+        if value is not None and value is not False and value != []:  # zero was asked for
             option = f"--{name.replace('_', '-')}"
             raise ArgumentError(option, f"{option} has no meaning {kind}; leave one of them out.")
 

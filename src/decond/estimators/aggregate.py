@@ -11,7 +11,7 @@ from decond.conditional import unlisted_rows
 from decond.errors import ArgumentError
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
-from decond.estimators.regressor import range_of
+from decond.estimators.regressor import rows_range
 from decond.features.feature_maps import FeatureMap
 from decond.gp import Aggregated, Transformed
 from decond.gp.observations import Targets
@@ -110,7 +110,7 @@ class AggregateGP(PosteriorRegressor):
         self
         """
         rows = self._remember_columns(x, "x")
-        self._x_range = range_of(rows)
+        self._x_range = rows_range(rows)
         seen = Aggregated(
             rows, groups, individual_noise=self.individual_noise, weights=weights, group_sizes=group_sizes
         )

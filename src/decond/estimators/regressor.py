@@ -120,7 +120,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
     def _range_seen(self) -> Any:
         """Return the least and the largest value of each column of x, (2, d); None if they cannot be told."""
         rows = self._rows_seen()
-        return None if rows is None else range_of(rows)
+        return None if rows is None else rows_range(rows)
 
     def _html_repr(self) -> str:
         """Return scikit-learn's diagram and, once fitted, what was learned, for notebooks."""
@@ -147,7 +147,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         return card(type(self).__name__, words, pd.DataFrame({"": entries})) if entries else ""
 
 
-def range_of(rows: np.ndarray) -> np.ndarray | None:
+def rows_range(rows: np.ndarray) -> np.ndarray | None:
     """Return the least and the largest value of each column, (2, d); None if some column is not of numbers."""
     return np.array([rows.min(axis=0), rows.max(axis=0)]) if rows.dtype.kind == "f" else None
 

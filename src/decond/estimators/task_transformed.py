@@ -30,7 +30,7 @@ from decond.estimators.defaults import (
     plain_kernel,
 )
 from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly, free_paths
-from decond.estimators.regressor import range_of
+from decond.estimators.regressor import rows_range
 from decond.features.feature_maps import FeatureMap
 from decond.gp import (
     Aggregated,
@@ -207,7 +207,7 @@ class TaskTransformedGP(PosteriorRegressor):
         check_choice(self.targets, "targets", ("mean", "single"))
         as_number(self.drift, "drift", minimum=0.0, remedy="It is the standard deviation of a relative stretch.")
         rows = self._remember_columns(tables[0], names[0])
-        self._x_range = range_of(rows)
+        self._x_range = rows_range(rows)
         y, y_task = linked_mediators(rows, tables[1], tables[2], names)
         targets = as_targets(tables[3], names[3], len(y_task), names[2])
         self._data = (rows, y, y_task, targets, z_std, group_sizes)

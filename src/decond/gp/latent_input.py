@@ -110,6 +110,8 @@ class LatentInput(Observation):
         self._set_target_variance()
         if self.logarithm is not None:
             self._set(logarithm=np.asarray(self.logarithm, dtype=np.float64))
+            if self.logarithm.shape != (2,) or not np.isfinite(self.logarithm).all() or self.logarithm[1] <= 0.0:
+                raise ArgumentError("logarithm", "logarithm is not two numbers; give an origin and a positive unit.")
         if self.assignment is not None:
             self._set(assignment=self._checked_assignment())
 
@@ -209,6 +211,10 @@ class LatentInput(Observation):
     def _flat(self, z: np.ndarray) -> np.ndarray:
         if z[0].size > 1:
             raise ArgumentError("z", "targets at latent inputs are one column; fit each target column by itself.")
+        if self.logarithm is not None and np.any(z + self.logarithm[0] <= 0.0):
+            raise ArgumentError(
+                "z", "z has targets at or below the origin, where noise that multiplies has no logarithm."
+            )
         return self.transformed(z.ravel())
 
 
@@ -243,6 +249,14 @@ class LogNormalPosterior:
         """Return mean and variance of f at the rows of x."""
         mean, variance = self._log.moments(x)
         return self._moments(mean + 0.5 * self._noise**2, variance)
+
+    def variance(self, x: ArrayLike) -> np.ndarray:
+        """Return the variance of f at the rows of x, (q,)."""
+        return self.moments(x)[1]
+
+    def std(self, x: ArrayLike) -> np.ndarray:
+        """Return the standard deviation of f at the rows of x, (q,)."""
+        return np.asarray(np.sqrt(self.variance(x)))
 
     def covariance(self, x: ArrayLike) -> np.ndarray:
         """Return the covariance of f between the rows of x, (q, q)."""

@@ -201,6 +201,8 @@ class OnCluster(_ClusterSource):
     def _tasks(self) -> Sequence[_Task]:
         start = 0
         for partition in () if self._sent else self.source.partitions():
+            if not partition.count:
+                continue
             place = self._submit(_itself, partition) if partition.holds_rows else partition
             self._sent.append(_Task(partition.name, start, place))
             start += partition.count

@@ -334,6 +334,8 @@ def _chunks_of(partitions: Sequence[Partition], start: int, height: int) -> Gene
     for partition in partitions:
         with contextlib.closing(partition.read()) as batches:
             for rows, targets in batches:
+                if not len(rows):
+                    continue
                 z = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
                 for i in range(0, len(rows), height):
                     yield Chunk(start + i, rows[i : i + height], z[i : i + height])

@@ -285,7 +285,8 @@ class SimulationStore:
     ) -> None:
         """Enter the rows of a round; those that are there must have been made in the same way.
 
-        If they were summarized by another function, their summaries are computed again from the raw data.
+        If rows of the store, of whatever round, were summarized by another function, their summaries are computed
+        again from the raw data.
 
         Parameters
         ----------
@@ -299,8 +300,9 @@ class SimulationStore:
             Makes summaries of raw data.
         """
         with self._transaction():
-            before = self._enter_rows(label, theta, plan)
-            if summarize is None or not _differ(before.summarize, plan.summarize):
+            before = [noted.summarize for noted in self._plans().values() if noted.summarize]
+            self._enter_rows(label, theta, plan)
+            if summarize is None or not any(_differ(then, plan.summarize) for then in before):
                 return
             number = self._resummarize(summarize)
         message = (
@@ -524,9 +526,9 @@ class SimulationStore:
                     round=label,
                 )
 
-    def _enter_rows(self, label: str, theta: NDArray[np.float64], plan: Plan) -> Plan:
-        """Append the rows of a round that are not there yet; return the note of how the round is made."""
-        before = self._enter_round(label, plan)
+    def _enter_rows(self, label: str, theta: NDArray[np.float64], plan: Plan) -> None:
+        """Append the rows of a round that are not there yet."""
+        self._enter_round(label, plan)
         statement = f"SELECT theta, {INTACT} FROM simulations WHERE round = ? ORDER BY row LIMIT ?"
         there = self._theta(self._execute(statement, (label, len(theta))))
         differs = ~np.isclose(there, theta[: len(there)], rtol=1e-9, atol=0.0).all(axis=1)
@@ -540,7 +542,6 @@ class SimulationStore:
                 round=label,
             )
         _insert(self._connection, label, len(there), theta[len(there) :])
-        return before
 
     # ---- names of summaries: the order in which so many of them come first holds for all others -------------------
 

@@ -232,6 +232,8 @@ def _summaries(x: NDArray[np.float64], names: tuple[str, ...] | None) -> Result:
 def _numbers(output: object) -> NDArray[np.float64]:
     if output is None:
         raise _UnusableError("returned None")
+    if np.ma.is_masked(output):  # what stands under the mask is no result
+        raise _UnusableError("returned masked values")
     try:
         array = np.asarray(list(output.values()) if isinstance(output, Mapping) else output)
         if array.dtype.kind in "biufO":
