@@ -13,8 +13,8 @@ from report_pages import ReportPage, chart_of
 
 from decond.cli.fit_command import _with_options
 from decond.cli.fit_request import CHECKED_SIZE, FitJob, FitRequest, prepare
-from decond.estimators.aggregate import LISTED, SAMPLED
-from decond.estimators.task_transformed import MEAN, SINGLE
+from decond.estimators.aggregate import LOOKS_LISTED, LOOKS_SAMPLED
+from decond.estimators.task_transformed import LOOKS_MEAN, LOOKS_SINGLE
 from decond.io import load
 from decond.reports import fit_report
 from decond.tables import TableError
@@ -350,7 +350,12 @@ def test_a_group_has_one_size():
 
 @pytest.mark.parametrize(
     ("sentence", "option"),
-    [(SINGLE, "--targets single"), (MEAN, "--targets mean"), (SAMPLED, "--group-sizes"), (LISTED, "--group-sizes")],
+    [
+        (LOOKS_SINGLE, "--targets single"),
+        (LOOKS_MEAN, "--targets mean"),
+        (LOOKS_SAMPLED, "--group-sizes"),
+        (LOOKS_LISTED, "--group-sizes"),
+    ],
 )
 def test_hints_name_options_of_the_command(sentence, option):
     said = _with_options(sentence)
