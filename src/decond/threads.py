@@ -27,8 +27,8 @@ class ThreadSettings:
     """
 
     smallest_side: int = 1024
-    """Side of a matrix from which BLAS runs on as many threads as the user allows. Measured on two cores beside other
-    processes: two threads take 1.0 times as long as one for the evidence at n = m = 100, 1.9 at 200, 2.6 at 1000."""
+    """Side of a matrix from which BLAS runs on as many threads as the user allows. Convention: beside other processes
+    two threads lost at every size that was tried; the size from which they gain on an idle machine is not known."""
 
 
 _CHANGING = threading.Lock()
