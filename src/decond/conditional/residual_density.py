@@ -7,6 +7,7 @@ points, for observations whose inputs are not recorded.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,20 +48,35 @@ class ResidualSettings:
     negligible: float = 1e-3
     """Residuals of less than this share of the largest weight are left out."""
     most_rows: int = 1200
-    """Residuals, those of most weight, from which h and ρ are chosen: for time."""
+    """Most residuals of the density, drawn by weight from more of them, for time; all are in mean and covariance."""
+    exact_rows: int = 500
+    """Most rows of a regression with the full Gram matrix: its time is cubic."""
+    landmarks: int = 300
+    """Rank of the Gaussian part of the kernel for more rows; landmarks are drawn by weight."""
+    tiny: float = 1e-11
+    """Eigenvalues of less than this share of the largest are left out of a kernel of low rank."""
     scale_floor: float = 0.2
     """Least scale s(φ), relative to its mean."""
     exact: float = 1e-6
     """Noise, relative to the spread of the data, below which a column counts as an exact function of φ."""
 
 
+class _Spectrum(NamedTuple):
+    """Eigenvectors of S = V^½ K V^½, and the map from (e + λ)⁻¹ Uᵀ V^½ x to slopes and coefficients of points."""
+
+    lengthscale: float
+    values: Array
+    vectors: Array
+    basis: Array
+
+
 class KernelFits:
     """Weighted kernel ridge regression on given inputs, for any outputs: the eigendecompositions are made once.
 
     The kernel has constant, linear and Gaussian parts. A fit minimizes Σ_i v_i (x_i − f(φ_i))² + λ ‖f‖². With
-    V = diag(v) and S = V^½ K V^½ the coefficients of f are V^½ (S + λI)⁻¹ V^½ x, and the residual of row i in the
-    fit that has not seen row i is [(S + λI)⁻¹ V^½ x]_i / (v_i^½ [(S + λI)⁻¹]_ii). Lengthscale and λ of each output
-    minimize Σ_i v_i residual_i².
+    V = diag(v), S = V^½ K V^½ and H = S (S + λI)⁻¹, the residual of row i in the fit that has not seen row i is
+    [(I − H) V^½ x]_i / (v_i^½ [I − H]_ii). Lengthscale and λ of each output minimize Σ_i v_i residual_i². With more
+    than `settings.exact_rows` rows the Gaussian part has rank `settings.landmarks` (Nyström), and time is linear.
 
     >>> rng = np.random.default_rng(0)
     >>> phi = rng.uniform(-2, 2, (80, 1))
@@ -75,40 +91,74 @@ class KernelFits:
         self.root = np.sqrt(weights / weights.max())
         self.origin = self.share @ inputs
         self.spread = np.sqrt(self.share @ (inputs - self.origin) ** 2) + 1e-12
-        self.rows = (inputs - self.origin) / self.spread
-        self.lengthscales = tuple(factor * np.sqrt(inputs.shape[1]) for factor in self.settings.lengthscales)
-        self._spectra = [self._spectrum(lengthscale) for lengthscale in self.lengthscales]
+        self.rows = self.points = (inputs - self.origin) / self.spread
+        if len(inputs) > self.settings.exact_rows:
+            rng = np.random.default_rng(0)
+            self.points = self.rows[rng.choice(len(inputs), self.settings.landmarks, replace=False, p=self.share)]
+        lengthscales = (factor * np.sqrt(inputs.shape[1]) for factor in self.settings.lengthscales)
+        self._spectra = [self._spectrum(lengthscale) for lengthscale in lengthscales]
 
     def fit(self, outputs: Array) -> "KernelFit":
         """Return the best fit for each column of the outputs (n, q)."""
         center, q = self.share @ outputs, outputs.shape[1]
         targets, ridges = self.root[:, None] * (outputs - center), np.asarray(self.settings.ridges)
-        zeros, losses = np.zeros(outputs.shape), np.full(q, np.inf)
-        best = KernelFit(self, center, np.ones(q), np.ones(q), zeros, zeros.copy(), losses)
-        for lengthscale, (values, vectors) in zip(self.lengthscales, self._spectra, strict=True):
+        size = 1 + self.rows.shape[1] + len(self.points)
+        coefficients, residuals = np.zeros((size, q)), np.zeros(outputs.shape)
+        best = KernelFit(self, center, np.ones(q), np.ones(q), coefficients, residuals, np.full(q, np.inf))
+        for lengthscale, values, vectors, basis in self._spectra:
             rotated = vectors.T @ targets
-            inverses = 1.0 / (values[:, None] + ridges)
-            diagonals = vectors**2 @ inverses
-            for ridge, inverse, diagonal in zip(ridges, inverses.T, diagonals.T, strict=True):
-                solved = vectors @ (inverse[:, None] * rotated)
-                residual = solved / (diagonal * self.root)[:, None]
+            gains = values[:, None] / (values[:, None] + ridges)
+            unseen = np.maximum(1.0 - vectors**2 @ gains, 1e-15)
+            for ridge, gain, own in zip(ridges, gains.T, unseen.T, strict=True):
+                residual = (targets - vectors @ (gain[:, None] * rotated)) / (own * self.root)[:, None]
                 loss = self.share @ residual**2
                 won = loss < best.loss
                 best.loss[won], best.lengthscale[won], best.ridge[won] = loss[won], lengthscale, ridge
-                best.coefficients[:, won] = self.root[:, None] * solved[:, won]
                 best.residual[:, won] = residual[:, won]
+            won = best.lengthscale == lengthscale
+            best.coefficients[:, won] = basis @ (rotated[:, won] / (values[:, None] + best.ridge[won]))
         return best
 
-    def _spectrum(self, lengthscale: float) -> tuple[Array, Array]:
-        gram = np.exp(_squared_distances(self.rows, self.rows) * (-0.5 / lengthscale**2))
-        gram += self.settings.linear_variance * (1.0 + self.rows @ self.rows.T)
-        values, vectors = eigh(self.root[:, None] * gram * self.root, overwrite_a=True, check_finite=False)
-        return np.maximum(values, 0.0), vectors
+    def _spectrum(self, lengthscale: float) -> _Spectrum:
+        slope = np.sqrt(self.settings.linear_variance)
+        lines = slope * np.column_stack([np.ones(len(self.rows)), self.rows])
+        gram = np.exp(_squared_distances(self.rows, self.points) * (-0.5 / lengthscale**2))
+        root = self.root[:, None]
+        if self.points is self.rows:
+            gram += lines @ lines.T
+            values, vectors = eigh(root * gram * self.root, overwrite_a=True, check_finite=False)
+            coefficients = root * vectors
+            basis = np.vstack([slope * lines.T @ coefficients, coefficients])
+            return _Spectrum(lengthscale, np.maximum(values, 0.0), vectors, basis)
+        between = np.exp(_squared_distances(self.points, self.points) * (-0.5 / lengthscale**2))
+        values, half = _positive(between, self.settings.tiny)
+        half /= np.sqrt(values)
+        features = root * np.hstack([lines, gram @ half])
+        values, rotation = _positive(features.T @ features, self.settings.tiny)
+        rotation /= np.sqrt(values)
+        vectors = features @ rotation
+        inner = lines.shape[1]
+        return _Spectrum(
+            lengthscale,
+            values,
+            vectors,
+            values * np.vstack([slope * rotation[:inner], half @ rotation[inner:]]),
+        )
+
+
+def _positive(matrix: Array, tiny: float) -> tuple[Array, Array]:
+    """Return the eigenvalues that are not tiny relative to the largest, and their vectors."""
+    values, vectors = eigh(matrix, check_finite=False)
+    kept = values > tiny * values[-1]
+    return values[kept], vectors[:, kept]
 
 
 @dataclass
 class KernelFit:
-    """The chosen fit of each output: hyperparameters, coefficients, leave-one-out residuals, their mean squares."""
+    """The chosen fit of each output: hyperparameters, coefficients, leave-one-out residuals, their mean squares.
+
+    Coefficients are those of the constant, of the slopes, and of the Gaussians at `inputs.points`.
+    """
 
     inputs: KernelFits
     center: Array
@@ -120,18 +170,19 @@ class KernelFit:
 
     def predict(self, inputs: Array) -> Array:
         """Return predictions (n, q)."""
-        seen, slope = self.inputs.rows, self.inputs.settings.linear_variance
+        points = self.inputs.points
         rows = (inputs - self.inputs.origin) / self.inputs.spread
-        result = slope * (self.coefficients.sum(axis=0) + rows @ (seen.T @ self.coefficients)) + self.center
+        constant, slopes, coefficients = np.split(self.coefficients, [1, 1 + rows.shape[1]])
+        result = rows @ slopes + constant + self.center
         lengthscales = np.unique(self.lengthscale)[::-1]
-        gram = _squared_distances(rows, seen)
+        gram = _squared_distances(rows, points)
         gram *= -0.5 / lengthscales[0] ** 2
         np.exp(gram, out=gram)
         for wider, lengthscale in zip((lengthscales[0], *lengthscales), lengthscales, strict=False):
             for _ in range(2 * round(np.log2(wider / lengthscale))):  # half the lengthscale: the fourth power
                 gram *= gram
             columns = self.lengthscale == lengthscale
-            result[:, columns] += gram @ self.coefficients[:, columns]
+            result[:, columns] += gram @ coefficients[:, columns]
         return result
 
     def _joined(self, other: "KernelFit", mine: NDArray[np.bool_], others: NDArray[np.bool_]) -> "KernelFit":
@@ -239,10 +290,16 @@ class ResidualDensity:
         self._covariance = _shrunk_covariance(residual - self.center, self.share, self.effective)
         self._factor = cholesky(self._covariance, "the covariance of residuals")
         self._log_volume = 0.5 * (self._factor.log_determinant + residual.shape[1] * np.log(2.0 * np.pi))
+        phi = phi[kept]
+        self._origin = self.share @ phi
+        self._spread = np.sqrt(self.share @ (phi - self._origin) ** 2) + 1e-12
+        if len(phi) > self._settings.most_rows:
+            positions = (np.arange(self._settings.most_rows) + 0.5) / self._settings.most_rows
+            drawn = np.searchsorted(np.cumsum(self.share), positions)
+            residual, phi = residual[drawn], phi[drawn]
+            self.share = np.full(len(phi), 1.0 / len(phi))
         self.points = self.whitened(residual)
-        self._origin = self.share @ phi[kept]
-        self._spread = np.sqrt(self.share @ (phi[kept] - self._origin) ** 2) + 1e-12
-        self._phi = (phi[kept] - self._origin) / self._spread
+        self._phi = (phi - self._origin) / self._spread
         self.width, self.locality = (1.0, np.inf) if width is None else (width, np.inf)
         if width is None:
             self._choose()
@@ -291,13 +348,12 @@ class ResidualDensity:
     def _choose(self) -> None:
         """Choose h and ρ by the weighted leave-one-out log density."""
         settings = self._settings
-        rows = np.argsort(-self.share, kind="stable")[: settings.most_rows]
-        u, phi, share = self.points[rows], self._phi[rows], self.share[rows] / self.share[rows].sum()
+        u, phi, share = self.points, self._phi, self.share
         gaussian = -0.5 * np.sum(u**2, axis=1)
         margin = settings.gain / self.effective
         best = share @ gaussian + margin
         for locality in settings.localities:
-            log_weights = _log_weights(phi, phi, share, locality) + np.zeros((len(rows), 1))
+            log_weights = _log_weights(phi, phi, share, locality) + np.zeros((len(u), 1))
             np.fill_diagonal(log_weights, -np.inf)
             log_weights -= _log_sum_exp(log_weights.copy())[:, None]
             for width in settings.widths:

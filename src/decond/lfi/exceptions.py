@@ -30,6 +30,7 @@ __all__ = [
     "TimeLimitWarning",
     "TransferError",
     "UninformativeNetworkWarning",
+    "UnstablePosteriorWarning",
     "WeightSumWarning",
     "WorkerError",
 ]
@@ -358,6 +359,19 @@ class UninformativeNetworkWarning(PosteriorWarning):
     """
 
     share: float
+
+
+@dataclass(eq=False, repr=False)
+class UnstablePosteriorWarning(PosteriorWarning):
+    """Posteriors from parts of the simulations disagree by more than they claim: run more simulations.
+
+    Attributes
+    ----------
+    stability
+        The error to expect, see `Posterior.stability`.
+    """
+
+    stability: float
 
 
 class PriorReturnedWarning(PosteriorWarning):

@@ -60,6 +60,9 @@ class Posterior:
         The simulations that it was made from.
     warnings
         The reasons why the answer may be wrong; `notes` are their texts.
+    stability
+        The error to expect from the number of simulations, where a method checks it: of a mean in posterior
+        deviations, or of the logarithm of a deviation in units of log 1.5, whichever is larger.
     n_draws
         Draws behind means, quantiles and pictures.
     prior_share
@@ -96,6 +99,7 @@ class Posterior:
         self.embedding, self.log_likelihood, self.log_evidence = embedding, log_likelihood, log_evidence
         self._log_normalizer = log_evidence if log_normalizer is None else log_normalizer
         self.effective = effective
+        self.stability: float | None = None
         self.simulations: Simulations | None = None
         self.warnings: list[PosteriorWarning] = []
         self._sampler, self._proposer, self._seed = sampler, proposer or sampler, seed

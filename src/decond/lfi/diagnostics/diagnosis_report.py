@@ -25,7 +25,7 @@ from decond.lfi.diagnostics.trials import (
     difference_from_prior,
     whole_seed,
 )
-from decond.lfi.exceptions import ExtrapolationWarning
+from decond.lfi.exceptions import ExtrapolationWarning, UnstablePosteriorWarning
 from decond.lfi.methods.method import Method, summarized_observation
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
@@ -99,11 +99,18 @@ class Report:
         return effective is not None and effective < self.least_effective * self.posterior.prior.dim
 
     @property
+    def unstable(self) -> bool:
+        """Whether the posterior warned that parts of the simulations give other answers."""
+        return any(isinstance(warning, UnstablePosteriorWarning) for warning in self.posterior.warnings)
+
+    @property
     def findings(self) -> list[str]:
         """Everything that is wrong, gravest first; empty if nothing is."""
         found = ["observation outside the simulations"] if self.outside else []
         if self.few_effective or (self.sufficiency is not None and not self.sufficiency.passed):
             found.append("too few simulations")
+        if self.unstable:
+            found.append("unstable")
         if self.calibration is not None:
             found += self.calibration.findings
         if self.from_posterior and not self.predictive.passed:
@@ -123,6 +130,11 @@ class Report:
             lines.append(
                 f"The posterior rests on {self.posterior.effective:.0f} effective simulations; at least "
                 f"{self.least_effective * self.posterior.prior.dim} are wanted."
+            )
+        if self.posterior.stability is not None and not self.unstable:
+            lines.append(
+                "Halves of the simulations agree: the error to expect of a mean or a deviation is "
+                f"{self.posterior.stability:.2f}, where 1 is one posterior deviation or a factor of 1.5."
             )
         lines += [self.why_not] if self.why_not else []
         for check in (self.calibration, self.sufficiency, self.predictive if self.from_posterior else None):
@@ -176,6 +188,7 @@ def diagnose(
     - "observation outside the simulations": the posterior says so in an `ExtrapolationWarning`.
     - "too few simulations": with half of them the errors of held-out posteriors grow by more than 10 % (and two
       standard errors), or the effective sample size is smaller than ten for each parameter.
+    - "unstable": posteriors from halves of the simulations disagree, see `Posterior.stability`.
     - "biased", "over-confident", "under-confident", "not calibrated": the ranks of n true parameters among draws of
       their posteriors fail a test of uniformity at `level`, see `simulation_based_calibration`. The first three words
       need a bias or a width that is wrong by three standard errors; "too few trials" means fewer than 20.

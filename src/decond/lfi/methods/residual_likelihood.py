@@ -1,6 +1,8 @@
 """The residual likelihood: simulations shifted to the parameter in question; the default method."""
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +19,11 @@ from decond.lfi.exceptions import (
     OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
+    UnstablePosteriorWarning,
 )
 from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
-from decond.lfi.sampling import TemperedCloud, effective_sample_size, temper
+from decond.lfi.sampling import TemperedCloud, effective_sample_size, resampled_rows, temper
 from decond.lfi.summaries import RedundancyRule, Standardizer, pulled_in
 from decond.lfi.validity import EventProbability, OutlierRule, ValidityModel
 from decond.linalg import cholesky
@@ -59,8 +62,8 @@ class ResidualLikelihoodSettings:
     """Least weight of a simulation: far ones still carry the trend."""
     pilot_rows: int = 500
     """Simulations from which closeness and the powers of columns are found."""
-    rows: int = 1000
-    """Simulations, the closest, from which the likelihood is fitted."""
+    rows: int = 20_000
+    """Simulations, the closest, from which the likelihood is fitted: for memory."""
     columns_per_row: float = 0.04
     """Columns of data for each simulation (40 for 1,000) above which summaries are always learned."""
     scored_rows: int = 200
@@ -73,6 +76,10 @@ class ResidualLikelihoodSettings:
     """Leave out a column that equals the observed one in more than this share of the close simulations."""
     redundant_columns: int = 20
     """Most columns of which those that are functions of others are looked for: for time."""
+    splits: int = 2
+    """Splits of the simulations into halves whose posteriors are compared."""
+    unstable: float = 0.5
+    """Warn, and average, if the expected error is larger: half a posterior deviation, or a factor of 1.22."""
     edge_rows: float = 0.05
     """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
     counts as discrete."""
@@ -83,6 +90,10 @@ class ResidualLikelihoodSettings:
     errors of a likelihood ratio with one degree of freedom."""
     atom_rows: tuple[int, float, int] = (20, 0.02, 100)
     """Simulations that have to equal the observation for a probability: at least 20 and 2 %, or 100."""
+
+    def halved(self) -> "ResidualLikelihoodSettings":
+        """Return the settings for half of the simulations: with half of the rows for each step."""
+        return replace(self, pilot_rows=self.pilot_rows // 2, rows=self.rows // 2, near_rows=self.near_rows // 2)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -145,20 +156,24 @@ class ResidualLikelihood(Method):
         It is a probability where many simulations equal the observation and it sits at the edge of what was
         simulated, or where a density predicts worse which of them do.
         """
-        regular = ~self.outliers(observed)
-        phi, x = self.phi_[regular], self.x_[regular]
-        atom = AtomLikelihood.at(phi, x, observed, self.settings)
+        return self._likelihood_from(np.flatnonzero(~self.outliers(observed)), observed, self.settings)
+
+    def _likelihood_from(
+        self, rows: NDArray[np.int_], observed: Array, settings: ResidualLikelihoodSettings
+    ) -> "ShiftedLikelihood | AtomLikelihood":
+        phi, x = self.phi_[rows], self.x_[rows]
+        atom = AtomLikelihood.at(phi, x, observed, settings)
         if atom is not None and atom.at_edge:
             return atom
         rng = np.random.default_rng(0)  # only which rows a pilot sees
-        shifted = likelihood_at(phi, x, observed, self.summary, rng, self.settings)
+        shifted = likelihood_at(phi, x, observed, self.summary, rng, settings)
         return atom if atom is not None and atom.predicts_better_than(shifted) else shifted
 
     @one_blas_thread()
     def _posterior(self, observed: Array) -> Posterior:
-        likelihood, prior = self.likelihood(observed), self.prior_
-        self.likelihood_ = likelihood
-        outliers = self.outliers(observed)
+        prior, outliers = self.prior_, self.outliers(observed)
+        kept = np.flatnonzero(~outliers)
+        likelihood = self.likelihood_ = self._likelihood_from(kept, observed, self.settings)
         regular = ValidityModel(self.phi_, ~outliers)
 
         def log_likelihood(phi: Array) -> Array:
@@ -167,15 +182,25 @@ class ResidualLikelihood(Method):
         rng = np.random.default_rng(self.seed)
         start = prior.to_working(prior.sample(self.settings.particles, rng))
         powers = (self.settings.proposal_power, 1.0)
-        widened, cloud = temper(
+        clouds = temper(
             prior.log_density_working, log_likelihood, start, rng, powers=powers, time_limit=self.time_limit
         )
+        notes = [*_outlier_notes(outliers), *self._notes(likelihood, clouds[-1])]
+        settings, refits = self.settings.halved(), Refits(clouds, likelihood.log_density)
+        if clouds[-1].finished and not likelihood.exact.any():
+            for half in _halves(kept, self.settings.splits, self.n_needed(prior.dim)):
+                with contextlib.suppress(ArgumentError):  # in one half no column may vary
+                    refits.add(self._likelihood_from(half, observed, settings).log_density)
+        if refits.stability is not None and refits.stability > self.settings.unstable:
+            notes.append(_unstable_note(refits.stability))
+            clouds, log_likelihood = refits.averaged(rng)
+        widened, cloud = clouds
 
         @one_blas_thread()
         def _draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
             return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
 
-        return Posterior(
+        posterior = Posterior(
             prior,
             lambda n, rng: _draw_from(cloud, n, rng),
             proposer=lambda n, rng: _draw_from(widened, n, rng),
@@ -183,9 +208,11 @@ class ResidualLikelihood(Method):
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
             effective=likelihood.effective,
-            notes=[*_outlier_notes(outliers), *self._notes(likelihood, cloud)],
+            notes=notes,
             seed=self.seed,
         )
+        posterior.stability = refits.stability
+        return posterior
 
     def _notes(
         self, likelihood: "ShiftedLikelihood | AtomLikelihood", cloud: TemperedCloud
@@ -201,6 +228,76 @@ class ResidualLikelihood(Method):
             text = "the sampler ran out of time, so its draws are rough; raise time_limit."
             notes.append(TimeLimitWarning(text, "sampling"))
         return notes
+
+
+# ---- do other simulations give the same answer? -------------------------------------------------------------------
+
+
+class Refits:
+    """Posteriors from halves of the simulations, found by weighting the particles of one that is at hand.
+
+    The posterior means of two halves differ by about twice the error of all simulations together, if errors fall as
+    one over the square root of their number.
+
+    Parameters
+    ----------
+    clouds : list of TemperedCloud
+        A widened posterior, and the posterior.
+    log_density : callable
+        The log-likelihood of all simulations at working coordinates, without factors that refits share.
+    """
+
+    def __init__(self, clouds: list[TemperedCloud], log_density: Callable[[Array], Array]) -> None:
+        self._clouds, self._terms = clouds, [(log_density, 0.0)]
+        self._points = np.concatenate([cloud.particles for cloud in clouds])
+        self._own = log_density(self._points)
+        joint = clouds[-1].log_likelihood(self._points)
+        proposals = [cloud.power * joint - cloud.log_evidence for cloud in clouds]
+        self._log_weights = joint - logsumexp(proposals, axis=0, b=1.0 / len(clouds))
+        self._moments: list[tuple[Array, Array]] = []
+
+    def add(self, log_density: Callable[[Array], Array]) -> None:
+        """Add the log-likelihood of half of the simulations; every two make a pair."""
+        log_weights = self._log_weights + log_density(self._points) - self._own
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        mean = weights @ self._points
+        self._moments.append((mean, np.sqrt(weights @ (self._points - mean) ** 2) + 1e-300))
+        log_factor = float(logsumexp(log_weights) - logsumexp(self._log_weights))
+        self._terms.append((log_density, log_factor))
+
+    @property
+    def stability(self) -> float | None:
+        """The error to expect: of a mean in posterior deviations, or of the logarithm of a deviation over log 1.5.
+
+        The larger of the two, for the worst parameter; a root mean square over pairs of halves. None without pairs.
+        """
+        pairs = list(zip(self._moments[::2], self._moments[1::2], strict=False))
+        errors = []
+        for (mean, sd), (other_mean, other_sd) in pairs:
+            apart = (mean - other_mean) / np.sqrt((sd**2 + other_sd**2) / 2.0)
+            errors.append(0.5 * np.concatenate([apart, np.log(sd / other_sd) / np.log(1.5)]))
+        return float(np.sqrt(np.mean(np.square(errors), axis=0)).max()) if errors else None
+
+    def averaged(self, rng: np.random.Generator) -> tuple[list[TemperedCloud], Callable[[Array], Array]]:
+        """Return clouds and log-likelihood of the average of the posterior and those from halves."""
+        terms, (own, _) = self._terms, self._terms[0]
+        shared = self._clouds[-1].log_likelihood
+
+        def log_likelihood(phi: Array) -> Array:
+            densities = [log_density(phi) - log_factor for log_density, log_factor in terms]
+            return shared(phi) - own(phi) + logsumexp(densities, axis=0, b=1.0 / len(terms))
+
+        clouds, change = [], log_likelihood(self._points) - shared(self._points)
+        for cloud, start in zip(self._clouds, np.split(change, len(self._clouds)), strict=True):
+            rows = resampled_rows(np.exp(cloud.power * (start - start.max())), len(start), rng)
+            clouds.append(replace(cloud, particles=cloud.particles[rows], log_likelihood=log_likelihood))
+        return clouds, log_likelihood
+
+
+def _halves(rows: NDArray[np.int_], splits: int, least: int) -> list[NDArray[np.int_]]:
+    """Return both halves of each split of row numbers; none if a half has fewer than `least`."""
+    orders = [np.random.default_rng(seed).permutation(rows) for seed in range(splits)]
+    return [half for order in orders for half in (order[::2], order[1::2])] if len(rows) >= 2 * least else []
 
 
 def likelihood_at(
@@ -383,7 +480,7 @@ class AtomLikelihood:
     of_data = True
 
     def __init__(self, phi: Array, equal: NDArray[np.bool_], at_edge: bool, gain: float = 5.0) -> None:
-        self._gain = gain
+        self._gain, self.exact = gain, np.zeros(1, dtype=bool)
         self.effective, self.at_edge = float(equal.sum()), at_edge
         self.notes: list[PosteriorWarning] = []
         self._phi, self._equal = phi, equal
@@ -663,6 +760,15 @@ def _edge_notes(
         "method='dme' or 'rejection', or give summaries that vary."
     )
     return [DiscreteSummaryWarning(text, tuple(int(number) - 1 for number in numbers))]
+
+
+def _unstable_note(stability: float) -> UnstablePosteriorWarning:
+    text = (
+        "posteriors from halves of the simulations disagree: expect an error of "
+        f"{stability:.1f} posterior deviations in a mean, or a deviation wrong by a factor of "
+        f"{1.5**stability:.1f}. The posterior is their average; run more simulations, or give better summaries."
+    )
+    return UnstablePosteriorWarning(text, stability)
 
 
 def _outlier_notes(outliers: NDArray[np.bool_]) -> list[PosteriorWarning]:
