@@ -50,8 +50,8 @@ def problem(kind: str, seed: int) -> Problem:
     prior, simulator, log_likelihood = globals()[f"_{kind}"](rng)
     observed = simulator(prior.sample(1, rng), rng)[0]
     if kind == "stragglers":  # late counts that few parameters give
-        observed[-3:] += rng.integers(0, 3, 3)
-    return Problem(prior, simulator, log_likelihood, observed, int(rng.choice([100, 200, 500])))
+        observed[-3:] += rng.integers(0, 4, 3)
+    return Problem(prior, simulator, log_likelihood, observed, int(rng.choice([50, 100, 300])))
 
 
 def _linear(rng: np.random.Generator) -> tuple[Any, ...]:

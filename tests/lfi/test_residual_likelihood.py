@@ -14,6 +14,8 @@ from decond.conditional.residual_density import (
     _MeanRegression,
     _SparseLinear,
 )
+from decond.lfi.diagnostics.diagnosis_report import Report
+from decond.lfi.diagnostics.predictive_checks import observation_among
 from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
     DiscreteSummaryWarning,
@@ -22,16 +24,19 @@ from decond.lfi.exceptions import (
     OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
+    UnstablePosteriorWarning,
 )
 from decond.lfi.methods.residual_likelihood import (
     AtomLikelihood,
     Columns,
+    Refits,
     ResidualLikelihood,
     ShiftedLikelihood,
     closeness,
     likelihood_at,
 )
 from decond.lfi.prior import Prior
+from decond.lfi.sampling import temper
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import RedundancyRule
 from decond.lfi.validity import EventProbability, OutlierRule
@@ -505,3 +510,68 @@ def test_a_difference_of_noisy_columns_that_tells_of_the_parameters_is_kept():
     assert RedundancyRule().kept(phi, x, np.ones(300)).all()
     x[:, 1:] = noise + 0.01 * rng.standard_normal((300, 1))
     assert RedundancyRule().kept(phi, x, np.ones(300)).sum() == 1
+
+
+def test_the_order_of_simulations_moves_nothing():
+    prior, sims = gaussian_problem(600)
+    shuffled = sims.take(np.random.default_rng(1).permutation(len(sims)))
+    first, second = (ResidualLikelihood().fit(each, prior).posterior([1.0, -0.5]) for each in (sims, shuffled))
+    assert first.samples == pytest.approx(second.samples, abs=1e-6)
+
+
+def test_a_regression_of_low_rank_equals_the_full_one_and_its_residuals_equal_refits():
+    rng = np.random.default_rng(3)
+    phi, weights = rng.uniform(-2, 2, (300, 1)), rng.uniform(0.1, 1.0, 300)
+    x = np.sin(2 * phi) + 0.2 * rng.standard_normal((300, 1))
+    full = KernelFits(phi, weights).fit(x)
+    short = KernelFits(phi, weights, ResidualSettings(exact_rows=100, landmarks=80)).fit(x)
+    query = np.linspace(-2, 2, 9)[:, None]
+    assert short.predict(query) == pytest.approx(full.predict(query), abs=1e-3)
+    assert short.residual == pytest.approx(full.residual, abs=1e-3)
+
+
+def refits_of(*centers):
+    """Return refits of N(0, 1) under a flat prior whose halves are N(center, 1)."""
+
+    def log_prior(points):
+        return np.where(np.abs(points[:, 0]) < 20.0, -np.log(40.0), -np.inf)
+
+    def gaussian(center):
+        return lambda points: -0.5 * (points[:, 0] - center) ** 2
+
+    rng = np.random.default_rng(0)
+    clouds = temper(log_prior, gaussian(0.0), rng.uniform(-20, 20, (4000, 1)), rng, powers=(0.25, 1.0))
+    refits = Refits(clouds, gaussian(0.0))
+    for center in centers:
+        refits.add(gaussian(center))
+    return refits, rng
+
+
+def test_halves_that_disagree_measure_the_error_and_are_averaged():
+    assert refits_of()[0].stability is None
+    assert refits_of(0.1, 0.1)[0].stability == pytest.approx(0.0, abs=0.01)
+    refits, rng = refits_of(1.0, -1.0)
+    assert refits.stability == pytest.approx(1.0, abs=0.15)
+    clouds, log_likelihood = refits.averaged(rng)
+    assert clouds[-1].particles.std() == pytest.approx(np.sqrt(1.0 + 2.0 / 3.0), rel=0.08)
+    grid = np.linspace(-20, 20, 4001)
+    density = np.exp(log_likelihood(grid[:, None]) - np.log(40.0) - clouds[-1].log_evidence)
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=0.1)
+
+
+def test_few_simulations_of_unlikely_counts_are_called_unstable():
+    rng = np.random.default_rng(4)
+    prior = Prior({"level": stats.norm(0, 1), "fall": stats.norm(0, 1)})
+    theta = prior.sample(60, rng)
+    rates = np.exp(2.0 + theta[:, :1] - (1.5 + 0.5 * theta[:, 1:]) * np.arange(6))
+    with warned(UnstablePosteriorWarning):
+        posterior = (
+            ResidualLikelihood()
+            .fit(Simulations(theta, rng.poisson(rates).astype(float)), prior)
+            .posterior([9.0, 1.0, 0.0, 0.0, 2.0, 1.0])
+        )
+    assert posterior.stability > 0.5
+    assert (
+        "unstable"
+        in Report(posterior, None, None, observation_among(posterior.simulations, np.ones((1, 6))), True).findings
+    )

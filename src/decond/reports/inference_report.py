@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from decond.checks import as_row, value_names
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.predictive_checks import share_as_remote
+from decond.lfi.exceptions import UnstablePosteriorWarning
 from decond.notebook import listed, number, percent
 from decond.plotting import COLORS
 from decond.plotting.pair_plot import joint_density, marginal_density, range_of
@@ -389,6 +390,14 @@ def _check_simulations(
         said.append(f"The effective sample size is {count} simulations; at least {wanted} are wanted.")
         if posterior.effective < wanted:
             state, finding = State.BAD, "it rests on too few simulations"
+    if posterior.stability is not None:
+        numbers["stability"] = posterior.stability
+        said.append(
+            f"Halves of them lead to expect an error of {number(posterior.stability, 2)} in a mean or a deviation, "
+            "where 1 is one posterior deviation or a factor of 1.5."
+        )
+        if any(isinstance(warning, UnstablePosteriorWarning) for warning in posterior.warnings):
+            state, finding = State.BAD, "halves of the simulations give other posteriors"
     question = "Are there enough simulations?"
     return Check("simulations", state, finding, " ".join(said), numbers, question) if said else None
 

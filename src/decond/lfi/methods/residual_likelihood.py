@@ -137,8 +137,10 @@ class ResidualLikelihood(Method):
     settings = ResidualLikelihoodSettings()
 
     def _learn_summary(self, x: Array) -> None:
-        """Keep the data in their own units: scales and summaries are learned around the observation."""
-        self.x_ = self.sims_.x[self.sims_.valid]
+        """Keep the data in their own units, sorted, so that the order they come in moves nothing."""
+        x = self.sims_.x[self.sims_.valid]
+        order = np.lexsort([*x.T, *self.phi_.T])
+        self.theta_, self.phi_, self.x_ = self.theta_[order], self.phi_[order], x[order]
 
     def _summarize(self, row: Array) -> Array:
         return row
