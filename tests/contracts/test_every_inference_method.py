@@ -1,5 +1,6 @@
 """What every method of likelihood-free inference keeps: the support, the seed, the budget, the time."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from expected import refused
 from scipy import stats
 
-from decond import lfi
+from decond import lfi, load, save
 from decond.errors import ArgumentTypeError
 from decond.lfi.exceptions import TimeLimitWarning
 
@@ -97,3 +98,21 @@ def test_a_missing_simulator_is_asked_for(name):
 def test_a_method_that_is_not_fitted_says_so(name):
     with pytest.raises(RuntimeError):
         made(name).posterior(OBSERVED)
+
+
+@pytest.mark.parametrize("name", lfi.METHODS)
+def test_a_posterior_that_was_kept_answers_as_before(name, tmp_path):
+    posterior = posterior_of(made(name, seed=4))
+    save(posterior, tmp_path / "posterior.decond")
+    theta = PRIOR.sample(5, seed=3)
+    for kept in (pickle.loads(pickle.dumps(posterior)), load(tmp_path / "posterior.decond")):
+        np.testing.assert_array_equal(kept.quantile([0.1, 0.9]), posterior.quantile([0.1, 0.9]))
+        np.testing.assert_array_equal(kept.sample(30, seed=7), posterior.sample(30, seed=7))
+        np.testing.assert_array_equal(kept.propose(30, seed=7), posterior.propose(30, seed=7))
+        np.testing.assert_array_equal(kept.density(theta), posterior.density(theta))
+        np.testing.assert_array_equal(kept.simulations.x, posterior.simulations.x)
+        assert (kept.notes, kept.effective, kept.log_evidence) == (
+            posterior.notes,
+            posterior.effective,
+            posterior.log_evidence,
+        )

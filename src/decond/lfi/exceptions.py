@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from decond.parameters import Kept
+
 __all__ = [
     "ComparisonError",
     "DegenerateDrawsWarning",
@@ -169,7 +171,7 @@ class StoreWarning(SimulationWarning):
 
 
 @dataclass(eq=False, repr=False)
-class PosteriorWarning(_WithMessage, UserWarning):
+class PosteriorWarning(_WithMessage, Kept, UserWarning):
     """The posterior may be wrong, and why.
 
     Its subclasses are the reasons that a program can act on; they say in attributes what they are about. A reason

@@ -1,19 +1,22 @@
 """The posterior: named draws inside the prior's support, and every answer that comes from them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import Seed, as_count, as_generator, as_number, as_targets, frozen
+from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_targets, frozen
 from decond.embeddings import MeanEmbedding
-from decond.errors import ArgumentError
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.prior import Prior
+from decond.lfi.sampling import resampled_rows
 from decond.lfi.simulations import Simulations
 from decond.messages import warn
 from decond.notebook import card
+from decond.parameters import Kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +24,49 @@ if TYPE_CHECKING:
 
     from decond.plotting import PairsDisplay
 
-__all__ = ["Observation", "Posterior", "Seed", "reflected_density"]
+__all__ = ["FromWorking", "Observation", "Posterior", "Seed", "ToParameters", "WeightedDraws", "reflected_density"]
 
 Observation = ArrayLike | Mapping[str, float]
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
 
-class Posterior:
+@dataclass(frozen=True, eq=False)
+class WeightedDraws(Kept):
+    """Draws among parameters (k, d), each as often as its weight says up to one."""
+
+    theta: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    def __call__(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.theta[resampled_rows(self.weights, n, rng)]
+
+
+@dataclass(frozen=True, eq=False)
+class ToParameters(Kept):
+    """The map from a prior's working coordinates to its parameters."""
+
+    prior: Prior
+
+    def __call__(self, phi: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.prior.from_working(phi)
+
+
+class _WorkingSampler(Protocol):
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class FromWorking(Kept):
+    """Draws of a distribution in a prior's working coordinates, as parameters."""
+
+    prior: Prior
+    source: _WorkingSampler
+
+    def __call__(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.prior.from_working(self.source.sample(n, rng))
+
+
+class Posterior(Kept):
     """What the observation says about the parameters, as draws and, where a method has it, as a density.
 
     Parameters
@@ -98,10 +137,40 @@ class Posterior:
         self.effective = effective
         self.simulations: Simulations | None = None
         self.warnings: list[PosteriorWarning] = []
-        self._sampler, self._proposer, self._seed = sampler, proposer or sampler, seed
+        self._sampler, self._proposer = sampler, proposer or sampler
+        self._seed = as_seed(seed) if isinstance(seed, np.random.Generator) else seed
         self._samples: NDArray[np.float64] | None = None
         for note in notes:
             self.note(note)
+
+    def _fields(self) -> dict[str, Any]:
+        for part in (self._sampler, self._proposer, self.log_likelihood):
+            if part is not None and not isinstance(part, Kept):
+                raise ArgumentTypeError(
+                    "posterior",
+                    "this posterior was made from functions of your own, and a file never holds code. Keep its draws "
+                    "instead, for example posterior.frame().to_csv(path).",
+                )
+        return {
+            "prior": self.prior,
+            "sampler": self._sampler,
+            "embedding": self.embedding,
+            "log_likelihood": self.log_likelihood,
+            "log_evidence": self.log_evidence,
+            "log_normalizer": self._log_normalizer,
+            "effective": self.effective,
+            "proposer": self._proposer,
+            "seed": self._seed,
+            "attributes": {"simulations": self.simulations, "warnings": self.warnings, "_samples": self.samples},
+        }
+
+    @classmethod
+    def _restored(cls, **fields: Any) -> Self:
+        attributes = fields.pop("attributes")
+        restored = cls(**fields)
+        restored.simulations, restored.warnings = attributes["simulations"], attributes["warnings"]
+        restored._samples = frozen(attributes["_samples"])
+        return restored
 
     def note(self, warning: str | PosteriorWarning) -> None:
         """Keep a warning for the user, and issue it; a sentence becomes a `PosteriorWarning`."""

@@ -1,7 +1,8 @@
 """The residual likelihood: simulations shifted to the parameter in question; the default method."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,21 @@ from decond.lfi.exceptions import (
 )
 from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
-from decond.lfi.sampling import TemperedCloud, effective_sample_size, temper
+from decond.lfi.prior import Prior
+from decond.lfi.sampling import TemperedCloud, effective_sample_size, more_draws, temper
+from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import Standardizer, pulled_in
 from decond.lfi.validity import EventProbability
 from decond.linalg import cholesky
+from decond.parameters import Kept
 from decond.threads import one_blas_thread
 
 __all__ = [
     "AtomLikelihood",
     "Columns",
+    "Likelihood",
+    "ObservedLikelihood",
+    "ProductLikelihood",
     "ResidualLikelihood",
     "ResidualLikelihoodSettings",
     "ShiftedLikelihood",
@@ -121,6 +128,7 @@ class ResidualLikelihood(Method):
     time_limit: float = 60.0
 
     settings = ResidualLikelihoodSettings()
+    takes_iid = True
 
     def _learn_summary(self, x: Array) -> None:
         """Keep the data in their own units: scales and summaries are learned around the observation."""
@@ -132,44 +140,59 @@ class ResidualLikelihood(Method):
     def _fit(self) -> None:
         """Do nothing: what is worth learning depends on the observation."""
 
-    def likelihood(self, observed: Array) -> "ShiftedLikelihood | AtomLikelihood":
-        """Return the likelihood fitted around one observation (1, s).
+    def likelihood(self, observed: Array) -> "Likelihood":
+        """Return the likelihood fitted around one observation (1, s), or around independent ones (t, s).
 
-        It is a probability where many simulations equal the observation and it sits at the edge of what was
-        simulated, or where a density predicts worse which of them do.
+        Those with the same values missing have a likelihood of their own, of the other columns.
         """
-        atom = AtomLikelihood.at(self.phi_, self.x_, observed, self.settings)
-        if atom is not None and atom.at_edge:
-            return atom
-        rng = np.random.default_rng(0)  # only which rows a pilot sees
-        shifted = likelihood_at(self.phi_, self.x_, observed, self.summary, rng, self.settings)
-        return atom if atom is not None and atom.predicts_better_than(shifted) else shifted
+        patterns, numbers = np.unique(np.isnan(observed), axis=0, return_inverse=True)
+        parts = []
+        for number, missing in enumerate(patterns):
+            rows = observed[numbers.ravel() == number]
+            parts += self._likelihoods(self.x_[:, ~missing], rows[:, ~missing])
+        return parts[0][0] if len(observed) == 1 else ProductLikelihood(parts)
+
+    def _likelihoods(self, x: Array, observed: Array) -> "list[tuple[Likelihood, int]]":
+        """Return likelihoods of complete observations, and how often each counts.
+
+        That of a row is a probability where many simulations equal it and it sits at the edge of what was simulated,
+        or where a density predicts worse which of them do.
+        """
+        distinct, numbers, counts = np.unique(observed, axis=0, return_inverse=True, return_counts=True)
+        atoms = [AtomLikelihood.at(self.phi_, x, row[None, :], self.settings) for row in distinct]
+        chosen = [atom is not None and atom.at_edge for atom in atoms]
+        density = None
+        if not all(chosen):
+            rng = np.random.default_rng(0)  # only which rows a pilot sees
+            density = likelihood_at(self.phi_, x, observed, self.summary, rng, self.settings)
+            for i, atom in enumerate(atoms):
+                if atom is not None and not chosen[i]:
+                    chosen[i] = atom.predicts_better_than(density.taken(np.array([np.argmax(numbers.ravel() == i)])))
+        found: list[tuple[Likelihood, int]] = [
+            (atom, int(count)) for atom, count, used in zip(atoms, counts, chosen, strict=True) if used and atom
+        ]
+        if density is not None and not all(chosen):
+            found.append((density.taken(np.flatnonzero(~np.array(chosen)[numbers.ravel()])), 1))
+        return found
 
     @one_blas_thread()
     def _posterior(self, observed: Array) -> Posterior:
         likelihood = self.likelihood(observed)
         self.likelihood_ = likelihood
-        prior = self.prior_
-
-        def log_likelihood(phi: Array) -> Array:
-            return likelihood.log_density(phi) + self.log_valid_(phi)
-
+        prior, limit = self.prior_, self.time_limit
+        log_likelihood = ObservedLikelihood(replace(self), prior, self.sims_, observed)
+        log_likelihood.fitted = copy.copy(self)
         rng = np.random.default_rng(self.seed)
         start = prior.to_working(prior.sample(self.settings.particles, rng))
         powers = (self.settings.proposal_power, 1.0)
         widened, cloud = temper(
-            prior.log_density_working, log_likelihood, start, rng, powers=powers, time_limit=self.time_limit
+            prior.log_density_working, log_likelihood.at, start, rng, powers=powers, time_limit=limit
         )
-
-        @one_blas_thread()
-        def _draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
-            return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
-
         return Posterior(
             prior,
-            lambda n, rng: _draw_from(cloud, n, rng),
-            proposer=lambda n, rng: _draw_from(widened, n, rng),
-            log_likelihood=lambda theta: log_likelihood(prior.to_working(prior.rows(theta))),
+            TemperedDraws(log_likelihood, cloud.particles, cloud.power, limit),
+            proposer=TemperedDraws(log_likelihood, widened.particles, widened.power, limit),
+            log_likelihood=log_likelihood,
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
             effective=likelihood.effective,
@@ -177,9 +200,7 @@ class ResidualLikelihood(Method):
             seed=self.seed,
         )
 
-    def _notes(
-        self, likelihood: "ShiftedLikelihood | AtomLikelihood", cloud: TemperedCloud
-    ) -> list[PosteriorWarning]:
+    def _notes(self, likelihood: "Likelihood", cloud: TemperedCloud) -> list[PosteriorWarning]:
         notes, few = list(likelihood.notes), self.settings.few_effective
         if likelihood.effective < few:
             text = (
@@ -191,6 +212,76 @@ class ResidualLikelihood(Method):
             text = "the sampler ran out of time, so its draws are rough; raise time_limit."
             notes.append(TimeLimitWarning(text, "sampling"))
         return notes
+
+
+class Likelihood(Protocol):
+    """The likelihood of what was observed."""
+
+    effective: float
+    notes: list[PosteriorWarning]
+    of_data: bool
+
+    def log_density(self, phi: Array) -> Array:
+        """Return log p(observed | θ) at working coordinates (q, d)."""
+
+
+class ProductLikelihood:
+    """The likelihood of independent observations: a product, each factor as often as it was observed."""
+
+    def __init__(self, parts: list[tuple[Likelihood, int]]) -> None:
+        self.parts = parts
+        self.effective = min(part.effective for part, _ in parts)
+        self.of_data = all(part.of_data for part, _ in parts)
+        self.notes = [note for part, _ in parts for note in part.notes]
+
+    def log_density(self, phi: Array) -> Array:
+        """Return log p(observed | θ) at working coordinates (q, d)."""
+        return np.sum([count * part.log_density(phi) for part, count in self.parts], axis=0)
+
+
+@dataclass(eq=False)
+class ObservedLikelihood(Kept):
+    """The log-likelihood as a function of parameters, P(valid | θ) included.
+
+    It stands for the simulations it is made from: a copy in a file is fitted again when it is first asked.
+    """
+
+    method: ResidualLikelihood
+    prior: Prior
+    simulations: Simulations
+    observed: Array
+    fitted: ResidualLikelihood | None = field(default=None, init=False)
+
+    def __call__(self, theta: Array) -> Array:
+        return self.at(self.prior.to_working(self.prior.rows(theta)))
+
+    def at(self, phi: Array) -> Array:
+        """Return the log-likelihood at working coordinates (q, d)."""
+        if self.fitted is None:
+            self.fitted = self.method.fit(self.simulations, self.prior)
+            with one_blas_thread():
+                self.fitted.likelihood_ = self.fitted.likelihood(self.observed)
+        return self.fitted.likelihood_.log_density(phi) + len(self.observed) * self.fitted.log_valid_(phi)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "fitted": None}
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedDraws(Kept):
+    """Draws of prior · likelihood^power that begin at particles of it."""
+
+    likelihood: ObservedLikelihood
+    particles: Array
+    power: float
+    time_limit: float
+
+    @one_blas_thread()
+    def __call__(self, n: int, rng: np.random.Generator) -> Array:
+        prior, likelihood = self.likelihood.prior, self.likelihood.at
+        particles = self.particles
+        drawn = more_draws(prior.log_density_working, likelihood, particles, self.power, n, rng, self.time_limit)
+        return prior.from_working(drawn)
 
 
 def likelihood_at(
@@ -253,12 +344,12 @@ class ShiftedLikelihood:
         Working coordinates of the simulations.
     x : ndarray of shape (n, s)
         Their data.
-    observed : ndarray of shape (1, s)
-        The observation.
+    observed : ndarray of shape (t, s)
+        The observation, or independent ones.
     weights : ndarray of shape (n,)
         Weights of the simulations.
-    log_slope : float, optional
-        Added to the log density, so that it is one of the data in their own units.
+    log_slope : float or ndarray of shape (t,), optional
+        Added to the log densities, so that they are of the data in their own units.
     settings : ResidualLikelihoodSettings, optional
         The numbers of the method.
 
@@ -281,10 +372,11 @@ class ShiftedLikelihood:
         x: Array,
         observed: Array,
         weights: Array,
-        log_slope: float = 0.0,
+        log_slope: Array | float = 0.0,
         settings: ResidualLikelihoodSettings | None = None,
     ) -> None:
-        self.observed, self.log_slope, self._settings = observed, log_slope, settings or ResidualLikelihoodSettings()
+        self.observed, self.log_slope = observed, np.broadcast_to(log_slope, len(observed))
+        self._settings = settings or ResidualLikelihoodSettings()
         self.of_data, self.weights = True, weights
         self._guard: tuple[ShiftedLikelihood, float] | None = None
         self._residuals = ShiftedResiduals(phi, x, weights)
@@ -294,7 +386,10 @@ class ShiftedLikelihood:
 
     def log_density(self, phi: Array) -> Array:
         """Return log p(observed | θ) at working coordinates (q, d)."""
-        value = self._residuals.log_density(self.observed, phi) + self.log_slope
+        mean, scale = self._residuals.mean_and_scale(phi)
+        value = self.log_slope.sum() - len(self.observed) * np.log(scale).sum(axis=1)
+        for row in self.observed:
+            value += self._residuals.density.log_density((row - mean) / scale, phi)
         if self._guard is not None:
             guard, least = self._guard
             value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
@@ -302,7 +397,13 @@ class ShiftedLikelihood:
 
     def gaussian_log_density(self, phi: Array) -> Array:
         """Return the log density of a Gaussian with the same mean and covariance, up to a constant."""
-        return self._residuals.gaussian_log_density(self.observed, phi)
+        return np.sum([self._residuals.gaussian_log_density(row, phi) for row in self.observed[:, None]], axis=0)
+
+    def taken(self, rows: NDArray[np.intp]) -> "ShiftedLikelihood":
+        """Return the same fit for some of the observations."""
+        some = copy.copy(self)
+        some.observed, some.log_slope = self.observed[rows], self.log_slope[rows]
+        return some
 
     def guard_by(self, other: "ShiftedLikelihood", phi: Array) -> None:
         """Let another likelihood rule out parameters whose data come nowhere near the observation.
@@ -467,7 +568,7 @@ def closeness(
         fit = KernelFits(phi[rows], weights[rows], ResidualSettings(lengthscales=(0.25, 0.5, 1.0, 2.0))).fit(x[rows])
         predicted = fit.predict(phi)
         predicted[rows] = x[rows] - fit.residual
-        weights = _nearness(predicted - observed, fit.residual, weights[rows], numbers)
+        weights = _nearness(predicted - observed.mean(axis=0), fit.residual, weights[rows], numbers)
     return weights
 
 
@@ -514,7 +615,7 @@ class _EvenColumns(NamedTuple):
 
     x: Array
     observed: Array
-    log_slope: float
+    log_slope: Array
     weights: Array
     at_edge: NDArray[np.bool_]
     numbers: NDArray[np.int_]
@@ -535,20 +636,20 @@ def _even_columns(
     rows = _closest(weights, settings.pilot_rows)
     power = Columns.chosen(x[rows], phi[rows], weights[rows], settings.gain).power
     columns = Columns(x, np.where(plain.eligible, power, 1.0))
-    log_slope = columns.log_slopes(observed)[0]
+    log_slopes = columns.log_slopes(observed)
     x, observed = columns.apply(x), columns.apply(observed)
     weights = closeness(phi, x, observed, rng, settings)
     near = np.where(weights > settings.far_weight, weights, 0.0)
-    differs = near @ (np.abs(x - observed) > 1e-9)
+    differs = np.mean([near @ (np.abs(x - row) > 1e-9) for row in observed], axis=0)
     varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
-    edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
+    edge = ((observed <= x.min(axis=0)) | (observed >= x.max(axis=0))).any(axis=0)
     repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
         x[:, varies],
         observed[:, varies],
-        float(log_slope[varies].sum()),
+        log_slopes[:, varies].sum(axis=1),
         weights,
         (edge & repeated)[varies],
         np.flatnonzero(varying)[varies],

@@ -221,7 +221,7 @@ class BoundedSimulator:
             reasons = Counter(filter(None, self._reasons))
             example = f", for example: {next(iter(reasons))}" if reasons else ""
             text = f"{self.n_failed} of the {self.n_run} simulations run by this method failed{example}."
-            notes.append(FailedSimulationsWarning(text, self.n_failed, self.n_run, reasons))
+            notes.append(FailedSimulationsWarning(text, self.n_failed, self.n_run, dict(reasons)))
         if self.out_of_time:
             text = (
                 f"time ran out after {self.n_run} of {self._budget} simulations; the posterior rests on these. Raise "
