@@ -49,7 +49,7 @@ from sklearn.utils.validation import check_is_fitted
 from decond import embeddings, features, gp, kernels, lfi, streaming
 from decond.errors import ArgumentTypeError
 from decond.messages import near_files, warn
-from decond.parameters import Kept, Parametrized
+from decond.parameters import Kept
 
 __all__ = ["ModelFileError", "VersionWarning", "load", "save"]
 
@@ -220,20 +220,16 @@ def _estimators() -> dict[str, Any]:
 
 
 @functools.cache
-def _parts() -> dict[str, type]:
+def _parts() -> dict[str, type[Kept]]:
     """Return the kernels, feature maps, priors, observations and models of decond, by names like "kernels.RBF"."""
-    parts: dict[str, type] = {
-        f"{package.__name__.rpartition('.')[2]}.{name}": found
-        for package, base in (
-            (embeddings, Kept),
-            *((each, Parametrized) for each in (kernels, features, gp, streaming)),
-        )
-        for name, found in _classes(package, base)
-    }
-    return parts | {f"lfi.{found.__name__}": found for found in _subclasses(Kept) if _is_of_lfi(found)}
+    parts: dict[str, type[Kept]] = {}
+    for package in (embeddings, kernels, features, gp, streaming):
+        prefix = package.__name__.rpartition(".")[2]
+        parts.update((f"{prefix}.{name}", part) for name, part in _classes(package, Kept))
+    return parts | {f"lfi.{part.__name__}": part for part in _subclasses(Kept) if _is_of_lfi(part)}
 
 
-def _subclasses(base: type) -> Iterator[type]:
+def _subclasses(base: type[Kept]) -> Iterator[type[Kept]]:
     for found in base.__subclasses__():
         yield found
         yield from _subclasses(found)

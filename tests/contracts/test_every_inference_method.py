@@ -116,3 +116,30 @@ def test_a_posterior_that_was_kept_answers_as_before(name, tmp_path):
             posterior.effective,
             posterior.log_evidence,
         )
+
+
+@pytest.mark.parametrize("name", lfi.METHODS)
+def test_values_that_were_not_measured_are_as_if_they_had_never_been_simulated(name):
+    if name == "k2abc":
+        with refused("observed"):
+            made(name).fit(pilot(), PRIOR).posterior([[np.nan, 1.0]])
+        return
+    sims, options = pilot(), {}
+    without = lfi.Simulations(sims.theta, sims.x[:, :1])
+    if name in SIMULATING:
+        options = {"simulator": lambda theta, rng: Counted()(theta, rng)[:, :1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        posterior = made(name).fit(sims, PRIOR).posterior([0.5, np.nan])
+        expected = made(name, **options).fit(without, PRIOR).posterior([0.5])
+    np.testing.assert_array_equal(posterior.samples, expected.samples)
+
+
+@pytest.mark.parametrize("name", lfi.METHODS)
+def test_only_methods_with_a_likelihood_take_independent_observations(name):
+    method = made(name).fit(pilot(), PRIOR)
+    if name == "residual":
+        assert method.posterior([OBSERVED, [0.5, 0.2]], iid=True).mean()[1] < 0.5
+    else:
+        with refused("iid"):
+            method.posterior([OBSERVED, OBSERVED], iid=True)

@@ -469,9 +469,9 @@ def _described(distribution: Any) -> tuple[str, dict[str, Any]]:
     """Return the name of a frozen distribution of scipy.stats and its arguments, or raise."""
     from scipy import stats
 
-    family = getattr(distribution, "dist", None)
-    name = getattr(family, "name", None)
-    if isinstance(name, str) and type(family) is type(getattr(stats, name, None)):
+    family: Any = getattr(distribution, "dist", distribution)
+    name = str(getattr(family, "name", ""))
+    if isinstance(getattr(stats, name, None), stats.rv_continuous) and type(family) is type(getattr(stats, name)):
         shapes = [*(shape.strip() for shape in (family.shapes or "").split(",") if shape), "loc", "scale"]
         given = dict(zip(shapes, distribution.args, strict=False)) | distribution.kwds
         return name, {key: float(np.squeeze(value)) for key, value in given.items()}
@@ -492,7 +492,7 @@ def _distribution_of(name: str, arguments: Mapping[str, Any]) -> Any:
     """Return what `_described` describes; only names of distributions of scipy.stats are looked up."""
     from scipy import stats
 
-    family = getattr(stats, name, None)
+    family: Any = getattr(stats, name, None)
     if name in JOINT:
         values = {key: np.asarray(value) for key, value in arguments.items()}
         return family(**{key: value if value.ndim else float(value) for key, value in values.items()})

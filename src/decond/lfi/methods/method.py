@@ -4,13 +4,14 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from decond.checks import as_row, check_choice, value_names
+from decond.checks import as_row, as_seed, check_choice, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import (
     ExtrapolationWarning,
@@ -18,7 +19,7 @@ from decond.lfi.exceptions import (
     PosteriorWarning,
     RepeatedSimulationsWarning,
 )
-from decond.lfi.posterior_draws import Observation, Posterior, Seed
+from decond.lfi.posterior_draws import Observation, Origin, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulation.worker import summarized
 from decond.lfi.simulations import Simulations
@@ -29,6 +30,7 @@ from decond.parameters import Kept
 __all__ = [
     "Method",
     "SummaryOption",
+    "check_measured",
     "check_simulations",
     "nearest_distances",
     "summarized_observation",
@@ -78,6 +80,8 @@ class Method(Kept, ABC):
     takes_iid: bool = False
     runs_simulator: bool = False
     takes_raw: bool = False
+    columns_: tuple[NDArray[np.bool_], Sequence[str] | None] | None = None
+    """Which of the simulator's values were measured, and the names of all of them; None where all were."""
 
     @staticmethod
     def n_needed(dim: int) -> int:
@@ -223,13 +227,23 @@ class Method(Kept, ABC):
     def _posterior_given(self, data: np.ndarray, names: Sequence[str] | None) -> Posterior:
         posterior = self._posterior(self._summarize(data))
         posterior.simulations = getattr(self, "simulations_", self.sims_)
+        if posterior.log_evidence is not None:
+            posterior.origin = Origin(self._settings(), self.prior_, self.sims_, data)
         for note in [*self._failure_notes(), *self._outside_notes(data, names)]:
             posterior.note(note)
         return posterior
 
+    def _settings(self) -> Self:
+        """Return the method as it was before it was fitted."""
+        if not is_dataclass(self):
+            return self
+        seed = self.seed
+        return replace(self, seed=as_seed(seed) if isinstance(seed, np.random.Generator) else seed)
+
     def _without(self, kept: NDArray[np.bool_]) -> Self:
         """Return the method fitted to some of the columns of the simulations' data."""
         method = copy.copy(self)
+        method.columns_ = kept, self.sims_.summary_names
         return method.fit(self.sims_.columns(kept), self.prior_)
 
     def _check_fitted(self) -> None:
@@ -247,11 +261,7 @@ class Method(Kept, ABC):
                 f"observed has {row.shape[1]} value(s){called} but each simulation has {width}; give the same "
                 "summaries, in the same order.",
             )
-        empty = np.isnan(row).all(axis=1)
-        if empty.any():
-            where = f"row {int(np.argmax(empty))} of observed has" if iid else "observed has"
-            raise ArgumentError("observed", f"{where} no value, only NaN; give at least one that was measured.")
-        return row
+        return check_measured(row)
 
     def _learn_validity(self, sims: Simulations) -> None:
         self._validity = ValidityModel(self.prior_.to_working(sims.theta), sims.valid)
@@ -322,6 +332,18 @@ def nearest_distances(x: NDArray[np.float64], row: NDArray[np.float64]) -> tuple
     """
     tree = KDTree(x)
     return float(tree.query(row)[0][0]), tree.query(x, k=2)[0][:, 1]
+
+
+def check_measured(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows of observations as they are; raise if one of them has no value."""
+    empty = np.isnan(rows).all(axis=1)
+    if empty.any():
+        raise ArgumentError(
+            "observed",
+            f"observed has no value in row {int(np.argmax(empty))}, only NaN, which stands for values that were not "
+            "measured; give at least one that was.",
+        )
+    return rows
 
 
 def summarized_observation(
