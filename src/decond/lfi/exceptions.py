@@ -16,6 +16,7 @@ __all__ = [
     "FailedSimulationsWarning",
     "FewSimulationsWarning",
     "FewValidWarning",
+    "MisfitWarning",
     "PosteriorWarning",
     "PriorFileError",
     "PriorReturnedWarning",
@@ -240,6 +241,22 @@ class FailedSimulationsWarning(PosteriorWarning):
     n_failed: int
     n_simulations: int
     reasons: Mapping[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class MisfitWarning(PosteriorWarning):
+    """The model hardly gives such an observation at any parameters, although each value alone is in range.
+
+    Attributes
+    ----------
+    distance
+        How far the observation is from the nearest mean of the model, in standard deviations of the residuals.
+    usual
+        The largest such distance of simulations close to it.
+    """
+
+    distance: float
+    usual: float
 
 
 @dataclass(eq=False, repr=False)

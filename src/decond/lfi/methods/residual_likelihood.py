@@ -1,7 +1,7 @@
 """The residual likelihood: simulations shifted to the parameter in question; the default method."""
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
     DiscreteSummaryWarning,
     FewSimulationsWarning,
+    MisfitWarning,
     PosteriorWarning,
     TimeLimitWarning,
 )
@@ -326,7 +327,7 @@ def likelihood_at(
     plain = None
     if summary == "none" or (summary == "auto" and bearable):
         plain = ShiftedLikelihood(phi, x, observed, weights, even.log_slope, settings)
-        plain.notes += _edge_notes(plain, even, settings)
+        plain.notes += [*_edge_notes(plain, even, settings), *_misfit_notes(plain, phi)]
         if summary == "none" or few_columns:
             return plain
     estimates, seen = _learned_summaries(phi, x, observed, weights)
@@ -384,10 +385,10 @@ class ShiftedLikelihood:
         self._settings = settings or ResidualLikelihoodSettings()
         self.of_data, self.weights = True, weights
         self._guard: tuple[ShiftedLikelihood, float] | None = None
-        self._residuals = ShiftedResiduals(phi, x, weights)
+        self.effective = effective_sample_size(weights)
+        self._residuals = ShiftedResiduals(phi, x, weights, _widths_for(len(observed), self.effective))
         self.exact, self.scaled = self._residuals.exact, self._residuals.scaled
         self.notes = _exact_notes(self.exact)
-        self.effective = effective_sample_size(weights)
         self._n_parameters = phi.shape[1]
         self._table = self._tabulated()
 
@@ -464,15 +465,32 @@ class ShiftedLikelihood:
         """
         normalized = weights / weights.sum()
         scored = np.argsort(-weights, kind="stable")[: self._settings.scored_rows]
-        x, (mean, scale) = self._residuals.x, self._residuals.left_out
-        if columns is not None:
-            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
-        missed = (x[scored][:, None, :] - mean) / scale
-        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
-        log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
+        log_density = -0.5 * self._squared_misses(self._residuals.x[scored], columns)
+        scale = self._residuals.left_out[1]
+        log_density -= np.log(scale if columns is None else scale[:, columns]).sum(axis=1)
         own = log_density[np.arange(len(scored)), scored]
         average = logsumexp(log_density, axis=1, b=normalized)
         return float(np.average(own - average, weights=weights[scored]))
+
+    def misfit(self) -> tuple[float, Array]:
+        """Return how far the observation is from the nearest mean, and how far simulations are that are close to it.
+
+        Distances are in standard deviations of the residuals; means are those at the parameters of the simulations,
+        of fits without them.
+        """
+        scored = np.argsort(-self.weights, kind="stable")[: self._settings.scored_rows]
+        rows = np.concatenate([self.observed, self._residuals.x[scored]])
+        distance = np.sqrt(self._squared_misses(rows).min(axis=1))
+        return float(distance[0]), distance[1:]
+
+    def _squared_misses(self, x: Array, columns: NDArray[np.bool_] | None = None) -> Array:
+        """Return the squared distances (q, n) of rows from the means at all simulations, in standard deviations."""
+        mean, scale = self._residuals.left_out
+        if columns is not None:
+            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
+        missed = (x[:, None, :] - mean) / scale
+        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
+        return np.asarray(np.sum(u**2, axis=2))
 
 
 class AtomLikelihood:
@@ -623,6 +641,17 @@ def _closest(weights: Array, most: int) -> NDArray[np.int_]:
     near, rest = order[: 4 * most // 5], order[4 * most // 5 :]
     even = np.linspace(0, len(rest) - 1, most - len(near)).round().astype(int)
     return np.sort(np.concatenate([near, rest[even]]))
+
+
+def _widths_for(t: int, effective: float) -> ResidualSettings:
+    """Return settings with the widths h of the residuals' density that are wide enough for t observations.
+
+    Where a density is estimated from n residuals, its slope has errors of order 1 / (h √n), the same ones for each of t
+    observations. With h ≥ √(t/n) they move the posterior by less than its own standard deviation.
+    """
+    settings = ResidualSettings()
+    wide = tuple(width for width in settings.widths if t == 1 or width**2 * effective >= t)
+    return replace(settings, widths=wide)
 
 
 def _learned_summaries(phi: Array, x: Array, observed: Array, weights: Array) -> tuple[Array, Array]:
@@ -780,6 +809,24 @@ def _edge_notes(
         "method='dme' or 'rejection', or give summaries that vary."
     )
     return [DiscreteSummaryWarning(text, tuple(int(number) - 1 for number in numbers))]
+
+
+def _misfit_notes(fitted: ShiftedLikelihood, phi: Array) -> list[PosteriorWarning]:
+    """Return a warning if the observation is farther from what the model gives on average than any simulation.
+
+    Were it a simulation, too, that would happen once in 201 times. It takes more data than parameters.
+    """
+    if len(fitted.observed) > 1 or fitted.observed.shape[1] <= phi.shape[1]:
+        return []
+    distance, usual = fitted.misfit()
+    if distance <= usual.max():
+        return []
+    text = (
+        f"the model hardly gives such an observation at any parameters: it is {distance:.3g} standard deviations from "
+        f"the nearest mean, farther than each of {len(usual)} simulations close to it (at most {usual.max():.3g}). "
+        "Check the model and the observation; the posterior holds only if both are right."
+    )
+    return [MisfitWarning(text, distance, float(usual.max()))]
 
 
 def _exact_notes(exact: NDArray[np.bool_]) -> list[PosteriorWarning]:
