@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import Seed, as_rows, check_column_names, column_names
 from decond.errors import ArgumentError
-from decond.notebook import card, number
+from decond.messages import card, number
 from decond.parameters import Parametrized
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from decond.errors import ArgumentError
 from decond.estimators import CascadeGP, DualEmbedding, EcologicalGP, ImputeGP
 from decond.linalg import NotPositiveDefiniteError
-from decond.notebook import number
+from decond.messages import number
 from decond.plotting import COLORS
 from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.reports.fit_checks import check_fit

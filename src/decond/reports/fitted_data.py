@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from decond.errors import ArgumentError
-from decond.notebook import number
+from decond.messages import number
 
 if TYPE_CHECKING:
     import pandas as pd
