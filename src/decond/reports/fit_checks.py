@@ -11,7 +11,7 @@ from decond.estimators.posterior_regressor import FitCheck
 from decond.gp import FitResult
 from decond.messages import number
 from decond.plotting.regression_plot import mean_and_std
-from decond.reports.fitted_data import FittedData
+from decond.reports.fit_description import FittedData
 from decond.reports.report_page import Check, State
 
 __all__ = ["Edge", "FitCheckSettings", "check_fit", "edges"]
