@@ -11,8 +11,7 @@ from commands import decond, invoke, refusal
 from expected import raised, refused, says_little
 from report_pages import ReportPage, chart_of
 
-from decond.cli.fit_command import _with_options
-from decond.cli.fit_request import CHECKED_SIZE, FitJob, FitRequest, prepare
+from decond.cli.fit_command import CHECKED_SIZE, FitJob, FitRequest, _with_options, prepare
 from decond.estimators.aggregate import LOOKS_LISTED, LOOKS_SAMPLED
 from decond.estimators.task_transformed import LOOKS_MEAN, LOOKS_SINGLE
 from decond.io import load

@@ -13,7 +13,7 @@ import pytest
 from commands import decond, refusal
 from report_pages import ReportPage
 
-from decond.cli.fit_request import FitRequest, prepare
+from decond.cli.fit_command import FitRequest, prepare
 from decond.io import load
 
 ROWS = 3000

@@ -31,7 +31,6 @@ __all__ = [
     "check_folder",
     "check_outputs",
     "command_line",
-    "console",
     "messages_of",
     "print_json",
     "print_sentences",
@@ -42,7 +41,7 @@ __all__ = [
     "text_format",
 ]
 
-console = Console()
+_out = Console()
 _errors = Console(stderr=True)
 
 
@@ -111,7 +110,7 @@ def print_json(data: Mapping[str, Any]) -> None:
 def print_sentences(sentences: Iterable[str]) -> None:
     """Print each as a paragraph."""
     for sentence in sentences:
-        console.print(Text(sentence), soft_wrap=True)
+        _out.print(Text(sentence), soft_wrap=True)
 
 
 def print_warnings(sentences: Iterable[str]) -> None:
@@ -146,9 +145,9 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
         table.add_column(Text(heading), justify="right" if number else "left", min_width=least)
     for row in lines[1:]:
         table.add_row(*map(Text, row))
-    if sum(longest) + 3 * len(longest) + 1 > console.width:
+    if sum(longest) + 3 * len(longest) + 1 > _out.width:
         table.width = sum(longest) + 3 * len(longest) + 1  # lines that are too long are better than broken words
-    console.print(table, crop=False)
+    _out.print(table, crop=False)
 
 
 # ---- options that several commands have, with the same words in the help of each ------------------------------

@@ -9,25 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from decond.cli.console import (
-    AsJson,
-    Decimal,
-    Encoding,
-    Force,
-    ReportFile,
-    Seed,
-    Separator,
-    check_outputs,
-    command_line,
-    messages_of,
-    print_json,
-    print_sentences,
-    print_table,
-    print_warnings,
-    print_wrote,
-    stdout_for_json,
-    text_format,
-)
+from decond.cli import console
 from decond.errors import ArgumentError
 from decond.tables import TableError, TextFormat, is_parquet, read_table, write_table
 
@@ -92,15 +74,15 @@ def infer(
     jobs: _Jobs = 1,
     timeout: _Timeout = None,
     store: _StoreFile = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
-    decimal: Decimal = ".",
-    seed: Seed = 0,
+    encoding: console.Encoding = "utf-8",
+    separator: console.Separator = None,
+    decimal: console.Decimal = ".",
+    seed: console.Seed = 0,
     output: _Output = Path("posterior.csv"),
-    report: ReportFile = None,
+    report: console.ReportFile = None,
     check: _Check = False,
-    force: Force = False,
-    json: AsJson = False,
+    force: console.Force = False,
+    json: console.AsJson = False,
 ) -> None:
     """Find which parameters of a simulator fit an observation.
 
@@ -127,12 +109,12 @@ def infer(
 
     is_parquet(output)  # raises if this is not a table
     files = {"draws": output, "picture": _picture_beside(output), **({} if report is None else {"report": report})}
-    check_outputs(files.values(), force, [prior, observed, store])
+    console.check_outputs(files.values(), force, [prior, observed, store])
     chosen = _method(method, seed, check)
-    values = _observation(observed, text_format(encoding, separator, decimal))
+    values = _observation(observed, console.text_format(encoding, separator, decimal))
     options: dict[str, Any] = {"seed": seed, "n_jobs": jobs, "timeout": timeout}
     function, known = _simulator(simulator), _prior(prior)
-    with stdout_for_json(json), warnings.catch_warnings(record=True) as caught:
+    with console.stdout_for_json(json), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         posterior = lfi.infer(
             function, known, values, simulations, rounds=rounds, method=chosen, store=store, **options
@@ -140,17 +122,17 @@ def infer(
         write_table(posterior.frame(), output)
         posterior.plot().save(files["picture"], dpi=120)
         diagnosis = lfi.diagnose(chosen, _runs(posterior), known, values, function, **options) if check else None
-    notes = messages_of(caught)
-    about: dict[str, Any] = {"method": type(chosen).__name__, "seed": seed, "command": command_line(ctx)}
+    notes = console.messages_of(caught)
+    about: dict[str, Any] = {"method": type(chosen).__name__, "seed": seed, "command": console.command_line(ctx)}
     page = reports.inference_report(posterior, values, diagnosis=diagnosis, warnings=notes, **about)
     if report is not None:
         page.write(report)
     found = _found(posterior, page, diagnosis)
     if json:
-        print_json({**found, "notes": notes, **files})
+        console.print_json({**found, "notes": notes, **files})
         return
     _print_found(found, can_be_checked=diagnosis is None and not chosen.runs_simulator, notes=notes)
-    print_wrote(*files.values())
+    console.print_wrote(*files.values())
 
 
 def _picture_beside(output: Path) -> Path:
@@ -245,9 +227,9 @@ def _print_found(found: dict[str, Any], can_be_checked: bool, notes: list[str]) 
         title += f" from {found['simulations']} simulations ({found['failed']} failed)"
     headings = next(iter(found["parameters"].values()))
     rows = [[name, *(f"{value:.4g}" for value in row.values())] for name, row in found["parameters"].items()]
-    print_table(title, ["parameter", *headings], rows)
+    console.print_table(title, ["parameter", *headings], rows)
     reasons = found.get("diagnosis", {}).get("sentences", [])
-    print_sentences([f"Verdict: {found['verdict']}", *(f"- {sentence}" for sentence in reasons)])
+    console.print_sentences([f"Verdict: {found['verdict']}", *(f"- {sentence}" for sentence in reasons)])
     if can_be_checked:
-        print_sentences(["Add --check to judge its calibration (a minute or more)."])
-    print_warnings(notes)
+        console.print_sentences(["Add --check to judge its calibration (a minute or more)."])
+    console.print_warnings(notes)
