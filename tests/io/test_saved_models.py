@@ -150,7 +150,7 @@ def test_what_grows_with_the_square_of_the_rows_waits_until_it_is_asked(tmp_path
     tracemalloc.start()
     try:
         loaded = load(tmp_path / "m")
-        assert tracemalloc.get_traced_memory()[1] < 20 * (tmp_path / "m").stat().st_size
+        assert tracemalloc.get_traced_memory()[1] < 2000 * 2000  # half a byte for each entry of the Gram matrix
     finally:
         tracemalloc.stop()
     assert abs(loaded.predict([[1.0]])[0] - np.sin(1.0)) < 0.01
