@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_finite
 from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
 from decond.estimators.defaults import plain_kernel
@@ -168,6 +168,8 @@ class DualEmbedding(IndirectRegressor):
         self._restore_columns(state)
         for name in ("features_x", "weights", "offset", "regularization"):
             setattr(self, f"{name}_", state[name])
+        check_finite(self.offset_, "offset", self.weights_.shape[1:])
+        check_finite(self.weights_, "weights", (len(self.features_x_.landmarks), *self.weights_.shape[1:]))
 
 
 class _Tables(NamedTuple):
