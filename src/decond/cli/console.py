@@ -1,12 +1,14 @@
 """What all commands share: where they print, how they end on wrong input, options, and files that they write."""
 
 import contextlib
+import inspect
 import json
 import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +30,7 @@ __all__ = [
     "ReportFile",
     "Seed",
     "Separator",
+    "as_command",
     "check_folder",
     "check_outputs",
     "command_line",
@@ -74,6 +77,24 @@ def _is_simulation_error(error: RuntimeError) -> bool:
     from decond.lfi import SimulationError
 
     return isinstance(error, SimulationError)
+
+
+def as_command(options: type[Any], run: Callable[[typer.Context, Any], None]) -> Callable[..., None]:
+    """Return a command whose options are the fields of a dataclass, and whose help is the docstring of `run`."""
+
+    def command(ctx: typer.Context, **given: Any) -> None:
+        run(ctx, options(**given))
+
+    kinds = {"ctx": typer.Context, **{one.name: one.type for one in fields(options)}}
+    defaults = {one.name: one.default for one in fields(options) if one.default is not MISSING}
+    keyword, required = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    own = [
+        inspect.Parameter(name, keyword, annotation=kind, default=defaults.get(name, required))
+        for name, kind in kinds.items()
+    ]
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    command.__annotations__, command.__doc__ = kinds, run.__doc__
+    return command
 
 
 def command_line(ctx: typer.Context) -> str:

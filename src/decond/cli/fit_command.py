@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from decond.cli import console
 from decond.errors import ArgumentError
 from decond.progress import progress_bar
-from decond.tables import Mediators, Table, TableError, TextFormat, match_groups, match_mediators, read_table
+from decond.tables import Mediators, Table, TableError, match_groups, match_mediators, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,179 +33,102 @@ CHECKED_SIZE = 150_000
 takes up to half a minute at this size.
 """
 
-# ---- the options ---------------------------------------------------------------------------------------------
-
-_Tables = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Tables as .csv, .tsv or .parquet: PAIRS (x and y) and TASK (y and z). With --sparse one table, or any "
-        "number of Parquet files and folders.",
-    ),
-]
-_InputColumn = Annotated[
-    list[str], typer.Option("--x", metavar="COLUMN", help="Column of x in PAIRS; repeat for several.")
-]
-_TargetColumn = Annotated[str, typer.Option("--z", metavar="COLUMN", help="Column of the target z in TASK.")]
-_MediatorColumn = Annotated[
-    list[str] | None,
-    typer.Option("--y", metavar="COLUMN", help="Column of the mediator y, in both tables; repeat for several."),
-]
-_Labels = Annotated[bool, typer.Option("--labels", help="The numbers in --y are labels.")]
-_Targets = Annotated[
-    Literal["mean", "single"] | None,
-    typer.Option(
-        help="What each z is: the mean over all x that go with its y (mean, the default), or one measurement at one "
-        "x that was not recorded (single).",
-    ),
-]
-_Drift = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        metavar="NUMBER",
-        help="With --targets single, if the x of a y may differ between the tables (another year, another place): by "
-        "how much the mean of x may be stretched, such as 0.1 for about 10 %. 0 by default.",
-    ),
-]
-_Aggregate = Annotated[
-    bool, typer.Option("--aggregate", help="Each z is the mean over a group: the rows of PAIRS with the same y.")
-]
-_GroupSizes = Annotated[
-    str | None,
-    typer.Option(
-        metavar="VALUE",
-        help="With --aggregate or a --y of labels, if PAIRS lists only a random sample of each group: how many rows "
-        "a group really has. A number, inf for very many, or a column of TASK. Without it, all rows are listed.",
-    ),
-]
-_ZStd = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column of TASK with the known standard error of each z.")
-]
-_Sparse = Annotated[bool, typer.Option("--sparse", help="One large table with x and z, and a sparse model of it.")]
-_Inducing = Annotated[
-    int | None, typer.Option(min=1, metavar="NUMBER", help="With --sparse: inducing points; 100 by default.")
-]
-_Workers = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="NUMBER", help="With --sparse: processes on this machine that share the work."),
-]
-_Cluster = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="With --sparse: the Dask cluster that does the work, tcp://HOST:PORT."),
-]
-_Uncertainty = Annotated[
-    Literal["honest", "plain"] | None,
-    typer.Option(help="Error bars: honest (the default), or plain (the paper's formulas exactly)."),
-]
-_Restarts = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="NUMBER", help="Further starts of the search; 4 by default, 0 with --sparse."),
-]
-_MaxIterations = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="NUMBER", help="With --sparse: steps of each search at most; 100 by default."),
-]
-_Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model; a picture goes beside it.")
-]
-_Check = Annotated[
-    bool,
-    typer.Option("--check", help="Check the fit even if that takes longer than the fit; small fits always are."),
-]
-
-
-def fit(
-    ctx: typer.Context,
-    tables: _Tables,
-    x: _InputColumn,
-    z: _TargetColumn,
-    y: _MediatorColumn = None,
-    labels: _Labels = False,
-    targets: _Targets = None,
-    drift: _Drift = None,
-    aggregate: _Aggregate = False,
-    group_sizes: _GroupSizes = None,
-    z_std: _ZStd = None,
-    sparse: _Sparse = False,
-    inducing: _Inducing = None,
-    workers: _Workers = None,
-    cluster: _Cluster = None,
-    uncertainty: _Uncertainty = None,
-    restarts: _Restarts = None,
-    max_iterations: _MaxIterations = None,
-    encoding: console.Encoding = "utf-8",
-    separator: console.Separator = None,
-    decimal: console.Decimal = ".",
-    seed: console.Seed = 0,
-    output: _Output = Path("model.decond"),
-    report: console.ReportFile = None,
-    check: _Check = False,
-    force: console.Force = False,
-    json: console.AsJson = False,
-) -> None:
-    """Learn z as a function of x from tables in which they never stand together.
-
-    Two tables that share a mediator y, each power being one measurement:
-
-        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
-
-    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
-
-        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
-
-    One large table:
-
-        decond fit table.csv --x wind --x height --z power --sparse
-
-    One in Parquet files, which may be larger than memory; here or on a cluster:
-
-        decond fit table/*.parquet --x wind --z power --sparse --workers 2
-
-    With --report page.html the result can be read, shown and kept as one page.
-    """
-    facts: dict[str, Any] = {"targets": targets, "drift": drift, "group_sizes": group_sizes, "z_std": z_std}
-    search: dict[str, Any] = {"uncertainty": uncertainty, "restarts": restarts, "seed": seed, "inducing": inducing}
-    search |= {"max_iterations": max_iterations, "workers": workers, "cluster": cluster}
-    reading = console.text_format(encoding, separator, decimal)
-    given = {**facts, **search, "text_format": reading}
-    request = FitRequest(tables, x, y or [], z, labels, aggregate, sparse, **given)
-    files = {"model": output, "picture": output.with_suffix(".png"), "report": report}
-    summary = _run(request, files, force, check, console.command_line(ctx))
-    if json:
-        console.print_json(summary)
-    else:
-        _print_summary(summary)
-        console.print_wrote(*files.values())
-
-
-# ---- what was asked for --------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class FitRequest:
-    """What the user asked for: the options of `decond fit`; None where the default of the estimator holds."""
+    """The options of `decond fit`; None where the default of the estimator holds."""
 
-    tables: list[Path]
-    x: list[str]
-    y: list[str]
-    z: str
-    labels: bool = False
-    aggregate: bool = False
-    sparse: bool = False
-    targets: Literal["mean", "single"] | None = None
-    drift: float | None = None
-    group_sizes: str | None = None
-    """A number, "inf", or the name of a column of the second table."""
-    z_std: str | None = None
-    """The name of a column of the second table."""
-    uncertainty: Literal["honest", "plain"] | None = None
-    inducing: int | None = None
-    restarts: int | None = None
-    max_iterations: int | None = None
-    seed: int = 0
-    workers: int | None = None
-    cluster: str | None = None
-    text_format: TextFormat | None = None
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Tables as .csv, .tsv or .parquet: PAIRS (x and y) and TASK (y and z). With --sparse one table, or "
+            "any number of Parquet files and folders.",
+        ),
+    ]
+    x: Annotated[list[str], typer.Option("--x", metavar="COLUMN", help="Column of x in PAIRS; repeat for several.")]
+    z: Annotated[str, typer.Option("--z", metavar="COLUMN", help="Column of the target z in TASK.")]
+    y: Annotated[
+        list[str] | None,
+        typer.Option("--y", metavar="COLUMN", help="Column of the mediator y, in both tables; repeat for several."),
+    ] = None
+    labels: Annotated[bool, typer.Option("--labels", help="The numbers in --y are labels.")] = False
+    targets: Annotated[
+        Literal["mean", "single"] | None,
+        typer.Option(
+            help="What each z is: the mean over all x that go with its y (mean, the default), or one measurement at "
+            "one x that was not recorded (single).",
+        ),
+    ] = None
+    drift: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="NUMBER",
+            help="With --targets single, if the x of a y may differ between the tables (another year, another "
+            "place): by how much the mean of x may be stretched, such as 0.1 for about 10 %. 0 by default.",
+        ),
+    ] = None
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate", help="Each z is the mean over a group: the rows of PAIRS with the same y.")
+    ] = False
+    group_sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="With --aggregate or a --y of labels, if PAIRS lists only a random sample of each group: how many "
+            "rows a group really has. A number, inf for very many, or a column of TASK. Without it, all rows are "
+            "listed.",
+        ),
+    ] = None
+    z_std: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of TASK with the known standard error of each z.")
+    ] = None
+    sparse: Annotated[
+        bool, typer.Option("--sparse", help="One large table with x and z, and a sparse model of it.")
+    ] = False
+    inducing: Annotated[
+        int | None, typer.Option(min=1, metavar="NUMBER", help="With --sparse: inducing points; 100 by default.")
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="NUMBER", help="With --sparse: processes on this machine that share the work."),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="With --sparse: the Dask cluster that does the work, tcp://HOST:PORT."),
+    ] = None
+    uncertainty: Annotated[
+        Literal["honest", "plain"] | None,
+        typer.Option(help="Error bars: honest (the default), or plain (the paper's formulas exactly)."),
+    ] = None
+    restarts: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="NUMBER", help="Further starts of the search; 4 by default, 0 with --sparse."),
+    ] = None
+    max_iterations: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="NUMBER", help="With --sparse: steps of each search at most; 100 by default."),
+    ] = None
+    encoding: console.Encoding = "utf-8"
+    separator: console.Separator = None
+    decimal: console.Decimal = "."
+    seed: console.Seed = 0
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write the model; a picture goes beside it."),
+    ] = Path("model.decond")
+    report: console.ReportFile = None
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check the fit even if that takes longer than the fit; small fits always are."),
+    ] = False
+    force: console.Force = False
+    json: console.AsJson = False
+
+    @property
+    def mediator(self) -> list[str]:
+        """The columns of y."""
+        return self.y or []
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the estimator that were asked for; the others keep its defaults."""
@@ -216,10 +139,13 @@ class FitRequest:
 
     def read(self) -> list[Table]:
         """Return the tables, with the columns that are needed."""
-        tables = [read_table(path, self.text_format) for path in self.tables]
+        reading = console.text_format(self.encoding, self.separator, self.decimal)
+        tables = [read_table(path, reading) for path in self.tables]
         sizes = self.group_sizes if _number(self.group_sizes) is None else None
         facts = [name for name in (sizes, self.z_std) if name is not None]
-        needed = [[*self.x, *self.y], [*self.y, self.z, *facts]] if len(tables) == 2 else [[*self.x, self.z]]
+        needed = (
+            [[*self.x, *self.mediator], [*self.mediator, self.z, *facts]] if len(tables) == 2 else [[*self.x, self.z]]
+        )
         for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
             table.check_columns(columns, other)
             table.check_length(2, "fitting")
@@ -316,14 +242,16 @@ def _check(request: FitRequest) -> None:
     ):
         for name in idle if holds else ():
             value = getattr(request, name)
-            if value is not None and value is not False and value != []:  # zero was asked for
+            if value is not None and value is not False:  # zero was asked for
                 option = f"--{name.replace('_', '-')}"
                 raise ArgumentError(option, f"{option} has no meaning {kind}; leave one of them out.")
-    if not request.sparse and not request.y:
+    if not request.sparse and not request.mediator:
         raise ArgumentError("--y", "name the mediator that both tables share: --y COLUMN.")
-    if request.aggregate and len(request.y) > 1:
-        raise ArgumentError("--y", f"--aggregate takes one column of groups; --y names {', '.join(request.y)}.")
-    repeated = sorted({*request.x} & {*request.y, request.z})
+    if request.aggregate and len(request.mediator) > 1:
+        raise ArgumentError(
+            "--y", f"--aggregate takes one column of groups; --y names {', '.join(request.mediator)}."
+        )
+    repeated = sorted({*request.x} & {*request.mediator, request.z})
     if repeated and not request.sparse:
         raise ArgumentError("--x", f"column {repeated[0]!r} is named as x and as y or z. Name each column once.")
 
@@ -350,9 +278,9 @@ def _two_tables(request: FitRequest) -> FitJob:
 
     pairs, task = request.read()
     if request.aggregate:
-        found = match_groups(pairs, task, request.y[0])
+        found = match_groups(pairs, task, request.mediator[0])
     else:
-        found = match_mediators(pairs, task, request.y, request.labels)
+        found = match_mediators(pairs, task, request.mediator, request.labels)
     x = pairs.numbers(request.x)[found.used].reset_index(drop=True)
     z = task.numbers([request.z])[request.z][found.used_task]
     facts: dict[str, Any] = {}
@@ -365,10 +293,10 @@ def _two_tables(request: FitRequest) -> FitJob:
     if not request.aggregate:
         data = {"x": x, "y": y, "y_task": y_task, "z_task": z.to_numpy(), **facts}
         return FitJob(TaskTransformedGP(**request.settings()), data, x, None, [*found.notes, *_like_labels(found.y)])
-    labels = y_task[request.y[0]]
+    labels = y_task[request.mediator[0]]
     if "z_std" in facts:
         facts["z_std"] = facts["z_std"].set_axis(labels)
-    data = {"x": x, "groups": y[request.y[0]], "z_groups": z.set_axis(labels), **facts}
+    data = {"x": x, "groups": y[request.mediator[0]], "z_groups": z.set_axis(labels), **facts}
     return FitJob(AggregateGP(**request.settings()), data, x, None, found.notes)
 
 
@@ -419,9 +347,37 @@ def _like_labels(y: "pd.DataFrame") -> list[str]:
 # ---- fitting, and what is said of it -------------------------------------------------------------------------
 
 
-def _run(
-    request: FitRequest, files: dict[str, Path | None], force: bool, check: bool, command: str
-) -> dict[str, Any]:
+def fit(ctx: typer.Context, request: FitRequest) -> None:
+    """Learn z as a function of x from tables in which they never stand together.
+
+    Two tables that share a mediator y, each power being one measurement:
+
+        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
+
+    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
+
+        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
+
+    One large table:
+
+        decond fit table.csv --x wind --x height --z power --sparse
+
+    One in Parquet files, which may be larger than memory; here or on a cluster:
+
+        decond fit table/*.parquet --x wind --z power --sparse --workers 2
+
+    With --report page.html the result can be read, shown and kept as one page.
+    """
+    files = {"model": request.output, "picture": request.output.with_suffix(".png"), "report": request.report}
+    summary = _run(request, files, console.command_line(ctx))
+    if request.json:
+        console.print_json(summary)
+    else:
+        _print_summary(summary)
+        console.print_wrote(*files.values())
+
+
+def _run(request: FitRequest, files: dict[str, Path | None], command: str) -> dict[str, Any]:
     """Fit, write the model, its picture and the report, and return what was found."""
     from decond.io import save
     from decond.plotting import FunctionDisplay
@@ -432,7 +388,7 @@ def _run(
     assert picture is not None
     if model.suffix in (".png", ".csv", ".tsv", ".html"):
         raise ArgumentError("--output", f"--output is {model}; call the model {model.with_suffix('.decond')}.")
-    console.check_outputs([model, picture, report], force, request.tables)
+    console.check_outputs([model, picture, report], request.force, request.tables)
     job = prepare(request)
     with workers_for(request) as client:
         job = job.with_rows(client)
@@ -441,7 +397,7 @@ def _run(
     save(job.estimator, model.resolve())  # which may be a link
     FunctionDisplay.from_estimator(job.estimator, job.x, job.z, target_name=request.z).save(picture, dpi=120)
     page = None
-    if report is not None or check or job.is_checked_quickly:
+    if report is not None or request.check or job.is_checked_quickly:
         with progress_bar("checking the fit"):
             page = fit_report(
                 job.estimator,
