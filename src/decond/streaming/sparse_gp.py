@@ -6,6 +6,7 @@ inducing points and m rows that is 3mn² operations, a symmetric product and a f
 ill-conditioned, each pass also whitens its chunks, with a triangular product of mn² more.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from decond.linalg import add_to_diagonal, cholesky, multiply
 from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
 from decond.streaming.sources import Chunk, Source
 from decond.streaming.statistics import RegressionPosterior, Statistics
-from decond.threads import threads_for
+from decond.threads import ThreadSettings, threads_for
 
 __all__ = ["ConditionalMeanPosterior", "SparseModel", "SparsePosterior", "WhiteningSettings", "evidence_and_gradient"]
 
@@ -174,15 +175,15 @@ def evidence_and_gradient(
     gradient : dict
         With respect to everything that `model.values()` and `model.points()` name.
     """
-    points = len(model.inducing)
-    with threads_for(points):
+    threads = functools.partial(threads_for, len(model.inducing), ThreadSettings.between_passes)
+    with threads():
         whitening = _whitening(model, settings)
     statistics = _statistics(model, whitening, source)
-    with threads_for(points):
+    with threads():
         posterior = RegressionPosterior(statistics, whitening.prior, model.noise**2)
         coefficients = _adjoint_coefficients(whitening, posterior)
     slopes = source.total(_GradientWork(_Grams(model.kernel, model.inducing), whitening, coefficients))
-    with threads_for(points):
+    with threads():
         bar = posterior.prior_adjoint
         turned = multiply(posterior.prior, bar)
         gram_bar = whitening.unwhitened(bar - turned - turned.T)
@@ -347,7 +348,7 @@ def _whitening(model: SparseModel, settings: WhiteningSettings) -> _Whitening:
 def _statistics(model: SparseModel, whitening: _Whitening, source: Source) -> Statistics:
     """Return the statistics of all rows: the first pass."""
     sums = source.total(_StatisticsWork(_Grams(model.kernel, model.inducing), whitening))
-    with threads_for(len(model.inducing)):
+    with threads_for(len(model.inducing), ThreadSettings.between_passes):
         return whitening.of_sums(sums)
 
 
