@@ -7,6 +7,7 @@ from expected import refused, warned
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from decond import estimators
+from decond.comparison import ComparisonDisplay, Lines, Rows
 from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 from decond.estimators import compare
 from decond.estimators.model_comparison import (
@@ -15,7 +16,7 @@ from decond.estimators.model_comparison import (
     INSIDE,
     HeldOut,
 )
-from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
+from decond.plotting import Curve
 from decond.problems import latent_function
 
 

@@ -14,10 +14,10 @@ from scipy import stats
 from decond import AggregateGP, DirectGP, EcologicalGP, SparseGP, TaskTransformedGP, lfi
 from decond.estimators.posterior_regressor import FitCheck
 from decond.io import load, save
-from decond.notebook import number
+from decond.messages import number
 from decond.reports import fit_report, inference_report
+from decond.reports.fit_description import facts_in_words, fitted_data
 from decond.reports.fit_report import naive_baselines
-from decond.reports.fitted_data import facts_in_words, fitted_data
 from decond.reports.report_page import State
 
 HOSTILE = "</script><b>wind</b>\u2028&"

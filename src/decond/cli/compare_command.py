@@ -20,10 +20,10 @@ from decond.cli.console import (
     print_wrote,
 )
 from decond.errors import ArgumentError
-from decond.notebook import number
+from decond.messages import number
 
 if TYPE_CHECKING:
-    from decond.comparison_table import Comparison
+    from decond.comparison import Comparison
 
 __all__ = ["compare"]
 

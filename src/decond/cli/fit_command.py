@@ -236,8 +236,7 @@ def _fit(job: FitJob, client: "Client | None") -> list[str]:
 
 def _summary(job: FitJob, request: FitRequest, page: "Report | None") -> dict[str, Any]:
     """Return what was learned, in words and in the user's units, and what the checks say."""
-    from decond.reports.fitted_data import fitted_data
-    from decond.reports.hyperparameters import candidate_weights, hyperparameters
+    from decond.reports.fit_description import candidate_weights, fitted_data, hyperparameters
 
     assert job.estimator.fit_result_ is not None
     found, seen = job.estimator.fit_result_, fitted_data(job.estimator, job.seen, request.z)

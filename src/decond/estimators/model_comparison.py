@@ -15,7 +15,16 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
 
 from decond.checks import as_count, as_rows, as_targets, check_column_names, column_names
-from decond.comparison_table import Comparison, averaged, checked_seeds, chosen_by_label, said
+from decond.comparison import (
+    Comparison,
+    ComparisonDisplay,
+    Lines,
+    Rows,
+    averaged,
+    checked_seeds,
+    chosen_by_label,
+    said,
+)
 from decond.conditional import MediatorSmoother
 from decond.conditional.mediator import label_columns, linked_mediators, ranges_apart
 from decond.errors import ArgumentError, ArgumentTypeError
@@ -25,8 +34,7 @@ from decond.estimators.dual import DualEmbedding
 from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.task_transformed import TaskTransformedGP
 from decond.estimators.task_transformed_ridge import TaskTransformedRidge
-from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
-from decond.plotting.regression_plot import mean_and_std, rows_along
+from decond.plotting.regression_plot import Curve, mean_and_std, rows_along
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import Seed, as_rows, check_column_names, column_names
+from decond.checks import Seed, as_count, as_labels, as_rows, check_column_names, column_names
 from decond.errors import ArgumentError
-from decond.notebook import card, number
+from decond.messages import card, number
 from decond.parameters import Parametrized
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
             )
 
     def _restore_columns(self, state: dict[str, Any]) -> None:
-        self.n_features_in_ = state["n_features_in"]
-        if state["feature_names_in"] is not None:
-            self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+        self.n_features_in_, names = as_count(state["n_features_in"], "n_features_in"), state["feature_names_in"]
+        if names is not None:
+            as_labels(names, "feature_names_in", self.n_features_in_, "x")
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def plot(
         self, x: ArrayLike | None = None, z: ArrayLike | None = None, ax: "Axes | None" = None, **options: Any

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decond.checks import as_count
-from decond.comparison_table import Comparison, averaged, checked_seeds, chosen_by_label, said
+from decond.comparison import Comparison, ComparisonDisplay, Rows, averaged, checked_seeds, chosen_by_label, said
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError, SimulationError
@@ -25,7 +25,6 @@ from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, Simulator, check_budget, check_on_few, infer, method_named
 from decond.lfi.simulation import SimulationOptions, SimulationStore, simulate_with
 from decond.lfi.simulations import Simulations
-from decond.plotting import ComparisonDisplay, Rows
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:

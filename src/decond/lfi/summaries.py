@@ -19,7 +19,8 @@ class Standardizer:
 
     def __init__(self, x: np.ndarray) -> None:
         low, middle, high = np.quantile(x, [0.16, 0.5, 0.84], axis=0)
-        spread, deviation = (high - low) / 2.0, x.std(axis=0)
+        largest = np.maximum(np.abs(x).max(axis=0), 1e-300)  # the square of a wild value would overflow
+        spread, deviation = high / 2.0 - low / 2.0, largest * (x / largest).std(axis=0)
         tiny = 1e-12 * np.maximum(np.abs(middle), 1e-300)
         self.center = middle
         self.scale = np.where(spread > tiny, spread, np.where(deviation > tiny, deviation, 1.0))

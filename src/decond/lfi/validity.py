@@ -1,11 +1,16 @@
-"""The probability of an event given the parameters, such as that a simulation gives a result at all."""
+"""Simulations that fail or explode, and the probability of such an event given the parameters."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_expit
 
-__all__ = ["EventProbability", "ValidityModel"]
+from decond.conditional import KernelFits, ResidualSettings
+from decond.lfi.summaries import Standardizer, pulled_in
+
+__all__ = ["EventProbability", "OutlierRule", "ValidityModel"]
 
 
 class EventProbability:
@@ -106,3 +111,72 @@ class ValidityModel(EventProbability):
     penalties = (0.1, 1.0, 10.0, 100.0)
     slope = 0.0
     choice_rows = None
+
+
+@dataclass(frozen=True)
+class OutlierRule:
+    """Which simulations are unlike others at such parameters, and far from what the observation could be.
+
+    A column is regressed on the parameters by kernel ridge regression, as it is and with values beyond one spread
+    on a logarithmic scale. A simulation is an outlier if its residual is large on both, in robust deviations. The
+    outliers are left out and the regression is made again.
+
+    >>> rng = np.random.default_rng(0)
+    >>> phi = rng.uniform(-1, 1, (200, 1))
+    >>> x = np.exp(3.0 * phi) + rng.standard_normal((200, 1))
+    >>> x[:3] *= 1e6
+    >>> np.flatnonzero(OutlierRule().outliers(phi, x, np.array([[2.0]])))
+    array([0, 1, 2])
+    """
+
+    deviations: float = 10.0
+    """Robust deviations beyond which a residual is large; a Gaussian one never is."""
+    log_deviations: float = 3.5
+    """The same on the logarithmic scale, the modified z-score of Iglewicz and Hoaglin (1993)."""
+    wild: float = 10.0
+    """No outlier is nearer to the middle of its column, in spreads; the first regression clips values here."""
+    passes: int = 3
+    """Regressions, each without the outliers of the one before."""
+    rows: int = 300
+    """Most simulations for a regression, an even choice: for time."""
+
+    def outliers(
+        self, phi: NDArray[np.float64], x: NDArray[np.float64], observed: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Return which simulations are outliers; none if the observation would be one everywhere.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (n, d)
+            Working coordinates of the simulations.
+        x : ndarray of shape (n, s)
+            Their data.
+        observed : ndarray of shape (1, s)
+            The observation.
+        """
+        scale = Standardizer(x)
+        z, seen = scale.apply(x), scale.apply(observed)
+        far = np.abs(z).max(axis=1) > self.wild
+        outliers = np.zeros(len(phi), dtype=bool)
+        if not far.any():
+            return outliers
+        outputs = _on_both_scales(np.clip(z, -self.wild, self.wild))
+        for _ in range(self.passes):
+            kept = np.flatnonzero(~outliers)
+            rows = kept[np.linspace(0, len(kept) - 1, min(len(kept), self.rows)).round().astype(int)]
+            fits = KernelFits(phi[rows], np.ones(len(rows)), ResidualSettings(lengthscales=(0.5, 1.0, 2.0)))
+            predicted = fits.fit(outputs[rows]).predict(phi)
+            outputs = _on_both_scales(z)
+            size = np.median(np.abs(outputs[kept] - predicted[kept]), axis=0) / 0.6745
+            outliers = far & self._large((outputs - predicted) / np.maximum(size, 1e-12))
+        unlike = self._large((_on_both_scales(seen) - predicted) / np.maximum(size, 1e-12))
+        return outliers & ~unlike.all()
+
+    def _large(self, residual: NDArray[np.float64]) -> NDArray[np.bool_]:
+        plain, logarithmic = np.split(np.abs(residual), 2, axis=1)
+        return np.any((plain > self.deviations) & (logarithmic > self.log_deviations), axis=1)
+
+
+def _on_both_scales(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return columns as they are, and with values beyond one spread on a logarithmic scale."""
+    return np.hstack([z, pulled_in(z, 1.0)])

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 
 from decond.estimators.posterior_regressor import FitCheck
 from decond.gp import FitResult
-from decond.notebook import number
+from decond.messages import number
 from decond.plotting.regression_plot import mean_and_std
-from decond.reports.fitted_data import FittedData
+from decond.reports.fit_description import FittedData
 from decond.reports.report_page import Check, State
 
 __all__ = ["Edge", "FitCheckSettings", "check_fit", "edges"]

@@ -12,12 +12,17 @@ from sklearn.base import BaseEstimator
 from decond.errors import ArgumentError
 from decond.estimators import CascadeGP, DualEmbedding, EcologicalGP, ImputeGP
 from decond.linalg import NotPositiveDefiniteError
-from decond.notebook import number
+from decond.messages import number
 from decond.plotting import COLORS
 from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.reports.fit_checks import check_fit
-from decond.reports.fitted_data import FittedData, fitted_data, numeric_columns
-from decond.reports.hyperparameters import candidate_weights, hyperparameters
+from decond.reports.fit_description import (
+    FittedData,
+    candidate_weights,
+    fitted_data,
+    hyperparameters,
+    numeric_columns,
+)
 from decond.reports.report_page import Report, rendered
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from decond.checks import check_choice
+from decond.checks import check_choice, check_same_length
 from decond.errors import ArgumentError
 from decond.features import Nystrom
 from decond.features.feature_maps import FeatureMap
@@ -275,6 +275,8 @@ class FeaturePosterior(Posterior):
             self.prior = FunctionPrior(model.variance_x * features.base)
         else:
             self.prior = WeightPrior(features, model.variance_x)
+        if isinstance(features, Nystrom) and statistics.pairs is not None:
+            check_same_length(features.landmarks, "landmarks", statistics.pairs.targets, "the sums over the pairs")
         self.model, self.statistics, self.points = model, statistics, np.empty((0, columns))
         found = _Conditioned(model, statistics)
         regression, operator = found.regression, model.variance_x * found.operator

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decond.checks import check_choice, frozen
+from decond.checks import check_choice, check_same_length, frozen
 from decond.features.feature_maps import as_kernel
 from decond.gp import FunctionPrior, Posterior
 from decond.kernels.kernel import Kernel, Pull
@@ -105,6 +105,7 @@ class SparseModel(Parametrized):
         SparsePosterior
         """
         check_choice(of, "of", ("latent", "targets"))
+        check_same_length(self.inducing, "inducing", statistics.size, "statistics")
         return (SparsePosterior if of == "latent" else ConditionalMeanPosterior)(self, statistics, flat)
 
     def values(self) -> dict[str, Any]:
