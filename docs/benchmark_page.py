@@ -44,7 +44,6 @@ SHOWN = {
 COLUMNS = {
     "zoo": (
         "model",
-        "problems",
         "RMSE",
         "RMSE / plain",
         "coverage",
@@ -192,7 +191,7 @@ def _section(name: str, results: dict[str, Any]) -> str:
 def _table(name: str, title: str, rows: list[dict[str, Any]]) -> str:
     columns = COLUMNS.get(title) or COLUMNS.get(name) or list(rows[0])
     shown = [[str(_cell(row.get(column, ""))) for column in columns] for row in rows]
-    lines = [list(columns), ["---:"] * len(columns), *shown]
+    lines = [list(columns), ["---", *["---:"] * (len(columns) - 1)], *shown]
     table = "\n".join(
         "| "
         + " | ".join(cell.replace("E[x|y]", "E[x given y]") for cell in line)
