@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    attack,
     calibration,
     cold_start,
     conditional,
@@ -50,6 +51,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "conditional": conditional.run,
     "zoo": zoo.run,
     "mutants": mutants.run,
+    "attack": attack.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
     "evidence": evidence.plot,
@@ -88,6 +90,9 @@ def main() -> None:
     problems.add_argument("--first-seed", type=int, default=zoo.FIRST_SEED, help="below 1000 to choose settings on")
     problems.add_argument("--jobs", type=int, default=1, help="processes, with one BLAS thread each")
     problems.add_argument("--check", action="store_true", help="count hints of model.check() as well")
+    campaign = parser.add_argument_group("attack")
+    campaign.add_argument("--tries", type=float, default=1.0, help="the fraction of a whole campaign")
+    campaign.add_argument("--parts", nargs="+", choices=attack.FULL, help="parts of the campaign; all by default")
     parser.add_argument("--results", type=Path, help="folder for NAME.json, NAME.md and NAME.png")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in RUNS]
@@ -106,6 +111,7 @@ def main() -> None:
             "check": arguments.check,
             "n_jobs": arguments.jobs,
         },
+        "attack": {"tries": arguments.tries, "first_seed": arguments.first_seed, "parts": arguments.parts},
         **dict.fromkeys(AGAINST_PEERS, against_peers),
     }
     for name in arguments.names or RUNS:

@@ -25,6 +25,7 @@ __all__ = [
     "as_weights",
     "check_choice",
     "check_column_names",
+    "check_finite",
     "check_same_length",
     "column_names",
     "frozen",
@@ -382,6 +383,31 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
             f"{name} has {len(value)} rows but {partner} has {length}; they are paired row by row, so both need "
             "the same number. Check that no rows were dropped from one of them.",
         )
+
+
+def check_finite(value: ArrayLike, name: str, shape: tuple[int, ...]) -> None:
+    """Raise unless a value is finite numbers for an array of this shape: one, or as many as it has.
+
+    Parameters
+    ----------
+    value : array_like
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    shape : tuple of int
+        What the value has to fit.
+
+    Examples
+    --------
+    >>> check_finite([1.0, np.nan], "offset", (2,))
+    Traceback (most recent call last):
+        ...
+    decond.errors.ArgumentError: offset has 1 value(s) that are NaN or infinite, the first at row 1 (nan)...
+    """
+    numbers = _as_array(value, name, labels=False)
+    if numbers.ndim and numbers.shape != shape:
+        raise ArgumentError(name, f"{name} has shape {numbers.shape}; {shape} is needed.")
+    _check_finite(np.atleast_1d(numbers), name)
 
 
 def frozen(array: ArrayLike) -> Any:

@@ -1,6 +1,7 @@
 """What the Gaussian-process estimators share: units of the targets, learning, model averages, and checks of a fit."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_targets, check_choice
+from decond.checks import as_number, as_targets, check_choice, check_finite
 from decond.errors import ArgumentError, ResolutionWarning
 from decond.estimators.defaults import (
     KernelChoice,
@@ -107,37 +108,6 @@ class PosteriorRegressor(ProbabilisticRegressor):
     n_restarts: int
     seed: int
     _data: tuple[Any, ...]
-
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
-    ) -> Any:
-        """Return E[f] at the rows of X; also its standard deviation, or its covariance between the rows.
-
-        Parameters
-        ----------
-        X : array_like of shape (q, d)
-            Where to predict.
-        return_std, return_cov : bool
-            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known.
-        include_noise : bool
-            Add the learned noise of a target, `noise_`, to the deviation or to the diagonal of the covariance.
-
-        Returns
-        -------
-        mean : ndarray of shape (q,) or (q, t)
-        std or cov : ndarray
-            Only if asked for.
-        """
-        answer = super().predict(X, return_std, return_cov)
-        if not include_noise or not (return_std or return_cov):
-            return answer
-        mean, spread = answer
-        noise = self.noise_ * self.scale_
-        if return_std:
-            return mean, np.hypot(spread, noise)
-        spread = spread.copy()
-        spread[np.diag_indices(len(mean))] += np.square(noise)
-        return mean, spread
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
@@ -362,6 +332,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
         total = evaluations + sum(result.evaluations for result in results.values())
         failures = sum(result.failures for result in results.values())
         self._set_average(average, dataclasses.replace(best, evaluations=total, failures=failures))
+        self.posterior_ = average.posterior()
+        self.posterior_ = average.posterior()
         if best.status != "sampled":
             warn_if_constant(best.log_evidence, z)
         return self
@@ -398,6 +370,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""
         self._set_average(ModelAverage.single(model, z), None)
+        self.posterior_ = self.average_.posterior()
+        self.posterior_ = self.average_.posterior()
         return self
 
     def _resolution_if_any(self) -> float:
@@ -433,9 +407,14 @@ class PosteriorRegressor(ProbabilisticRegressor):
                 )
             )
 
+    @functools.cached_property
+    def posterior_(self) -> Any:
+        """The posterior of the centered targets; of a model from a file, once somebody asks."""
+        return self.average_.posterior()
+
     def _set_average(self, average: ModelAverage, result: FitResult | None) -> None:
         self.average_, self.fit_result_ = average, result
-        self.posterior_ = average.posterior()
+        vars(self).pop("posterior_", None)
         self.kernel_ = average.best.prior.covariance
         self.noise_ = average.median("observation.noise")
 
@@ -457,6 +436,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
         self.offset_, self.scale_ = state["offset"], state["scale"]
         self._x_range = state.get("x_range")  # older files have none
         self._set_average(ModelAverage.from_state(state["average"]), None)
+        for name in ("offset", "scale"):
+            check_finite(state[name], name, self.average_.z.shape[1:])
         if state["fit_result"] is not None:
             self.fit_result_ = FitResult.from_state(state["fit_result"], self.average_.best)
 

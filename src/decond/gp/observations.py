@@ -113,7 +113,7 @@ class Observation(Parametrized, abc.ABC):
             The algebraic form.
         """
         check_choice(form, "form", FORMS)
-        points, targets = self._checked(prior, z)
+        points, targets = self.checked(prior, z)
         with threads_for(max(len(points), len(targets))):
             return self._posterior(prior, points, targets, form)
 
@@ -130,7 +130,7 @@ class Observation(Parametrized, abc.ABC):
             The algebraic form.
         """
         check_choice(form, "form", FORMS)
-        points, targets = self._checked(prior, z)
+        points, targets = self.checked(prior, z)
         with threads_for(max(len(points), len(targets))):
             return self._log_evidence(prior, points, targets, form)
 
@@ -146,7 +146,7 @@ class Observation(Parametrized, abc.ABC):
         points : bool
             Whether to differentiate with respect to x, and y of a mediator, too.
         """
-        rows, targets = self._checked(prior, z)
+        rows, targets = self.checked(prior, z)
         with threads_for(max(len(rows), len(targets))):
             return self._log_evidence_and_gradient(prior, rows, targets, points)
 
@@ -180,8 +180,16 @@ class Observation(Parametrized, abc.ABC):
         """
         return self.noise_gradient(noise_bar)
 
-    def _checked(self, prior: Prior, z: Targets) -> tuple[NDArray[Any], Array]:
-        """Return points that the prior's kernel accepts and targets that fit the observation."""
+    def checked(self, prior: Prior, z: Targets) -> tuple[NDArray[Any], Array]:
+        """Return points that the prior's kernel accepts and targets that fit the observation; raise if they do not.
+
+        Parameters
+        ----------
+        prior : Prior
+            Prior of f.
+        z : array_like of shape (m,) or (m, t)
+            Targets.
+        """
         if not isinstance(prior, Prior):
             raise ArgumentTypeError(
                 "prior",

@@ -17,6 +17,7 @@ __all__ = [
     "FewSimulationsWarning",
     "FewValidWarning",
     "MisfitWarning",
+    "OutlyingSimulationsWarning",
     "PosteriorWarning",
     "PriorFileError",
     "PriorReturnedWarning",
@@ -257,6 +258,22 @@ class MisfitWarning(PosteriorWarning):
 
     distance: float
     usual: float
+
+
+@dataclass(eq=False, repr=False)
+class OutlyingSimulationsWarning(PosteriorWarning):
+    """Simulations gave data unlike any other at such parameters; they are treated as a class of their own.
+
+    Attributes
+    ----------
+    n_outliers
+        How many did.
+    n_simulations
+        How many valid simulations there were.
+    """
+
+    n_outliers: int
+    n_simulations: int
 
 
 @dataclass(eq=False, repr=False)

@@ -16,8 +16,7 @@ from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.sampling import resampled_rows
 from decond.lfi.simulations import Simulations
-from decond.messages import warn
-from decond.notebook import card
+from decond.messages import card, warn
 from decond.parameters import Kept
 
 if TYPE_CHECKING:

@@ -50,6 +50,12 @@ class Statistics:
     high: Array | None = None
     """The largest."""
 
+    def __post_init__(self) -> None:
+        """Check that the sizes are those of the arrays, which may come from a file."""
+        n = len(self.products)
+        if self.products.shape != (n, n) or self.size < 0 or self.origin.shape != (n - self.size - 1,):
+            raise ArgumentError("size", f"{self.size} features and {len(self.origin)} targets do not make {n} sums.")
+
     @classmethod
     def of_stack(cls, stack: Array, origin: Array, rows: NDArray[Any], variance: float = 0.0) -> "Statistics":
         """Return the statistics of a chunk.

@@ -17,6 +17,7 @@ from decond.lfi.exceptions import (
     DiscreteSummaryWarning,
     FewSimulationsWarning,
     MisfitWarning,
+    OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
 )
@@ -25,8 +26,8 @@ from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.sampling import TemperedCloud, effective_sample_size, more_draws, temper
 from decond.lfi.simulations import Simulations
-from decond.lfi.summaries import Standardizer, pulled_in
-from decond.lfi.validity import EventProbability
+from decond.lfi.summaries import RedundancyRule, Standardizer, pulled_in
+from decond.lfi.validity import EventProbability, OutlierRule, ValidityModel
 from decond.linalg import cholesky
 from decond.parameters import Kept
 from decond.threads import one_blas_thread
@@ -79,6 +80,8 @@ class ResidualLikelihoodSettings:
     """Log-likelihood below that of the best simulation at which the columns overrule learned summaries."""
     constant: float = 0.9
     """Leave out a column that equals the observed one in more than this share of the close simulations."""
+    redundant_columns: int = 20
+    """Most columns of which those that are functions of others are looked for: for time."""
     edge_rows: float = 0.05
     """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
     counts as discrete."""
@@ -146,31 +149,37 @@ class ResidualLikelihood(Method):
     def _fit(self) -> None:
         """Do nothing: what is worth learning depends on the observation."""
 
+    def outliers(self, observed: Array) -> NDArray[np.bool_]:
+        """Return which valid simulations exploded: a class of its own, as failures are (`OutlierRule`)."""
+        return OutlierRule().outliers(self.phi_, self.x_, np.nanmedian(observed, axis=0, keepdims=True))
+
     def likelihood(self, observed: Array) -> "Likelihood":
         """Return the likelihood fitted around one observation (1, s), or around independent ones (t, s).
 
         Those with the same values missing have a likelihood of their own, of the other columns.
         """
+        regular = ~self.outliers(observed)
+        phi, x = self.phi_[regular], self.x_[regular]
         patterns, numbers = np.unique(np.isnan(observed), axis=0, return_inverse=True)
         parts = []
         for number, missing in enumerate(patterns):
             rows = observed[numbers.ravel() == number]
-            parts += self._likelihoods(self.x_[:, ~missing], rows[:, ~missing])
+            parts += self._likelihoods(phi, x[:, ~missing], rows[:, ~missing])
         return parts[0][0] if len(observed) == 1 else ProductLikelihood(parts)
 
-    def _likelihoods(self, x: Array, observed: Array) -> "list[tuple[Likelihood, int]]":
+    def _likelihoods(self, phi: Array, x: Array, observed: Array) -> "list[tuple[Likelihood, int]]":
         """Return likelihoods of complete observations, and how often each counts.
 
         That of a row is a probability where many simulations equal it and it sits at the edge of what was simulated,
         or where a density predicts worse which of them do.
         """
         distinct, numbers, counts = np.unique(observed, axis=0, return_inverse=True, return_counts=True)
-        atoms = [AtomLikelihood.at(self.phi_, x, row[None, :], self.settings) for row in distinct]
+        atoms = [AtomLikelihood.at(phi, x, row[None, :], self.settings) for row in distinct]
         chosen = [atom is not None and atom.at_edge for atom in atoms]
         density = None
         if not all(chosen):
             rng = np.random.default_rng(0)  # only which rows a pilot sees
-            density = likelihood_at(self.phi_, x, observed, self.summary, rng, self.settings)
+            density = likelihood_at(phi, x, observed, self.summary, rng, self.settings)
             for i, atom in enumerate(atoms):
                 if atom is not None and not chosen[i]:
                     chosen[i] = atom.predicts_better_than(density.taken(np.array([np.argmax(numbers.ravel() == i)])))
@@ -181,10 +190,15 @@ class ResidualLikelihood(Method):
             found.append((density.taken(np.flatnonzero(~np.array(chosen)[numbers.ravel()])), 1))
         return found
 
+    def _learn_likelihood(self, observed: Array) -> None:
+        self.likelihood_ = self.likelihood(observed)
+        self.outliers_ = self.outliers(observed)
+        self.regular_ = ValidityModel(self.phi_, ~self.outliers_)
+
     @one_blas_thread()
     def _posterior(self, observed: Array) -> Posterior:
-        likelihood = self.likelihood(observed)
-        self.likelihood_ = likelihood
+        self._learn_likelihood(observed)
+        likelihood = self.likelihood_
         prior, limit = self.prior_, self.time_limit
         log_likelihood = ObservedLikelihood(self._settings(), prior, self.sims_, observed)
         log_likelihood.fitted = copy.copy(self)
@@ -202,7 +216,7 @@ class ResidualLikelihood(Method):
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
             effective=likelihood.effective,
-            notes=self._notes(likelihood, cloud),
+            notes=[*_outlier_notes(self.outliers_), *self._notes(likelihood, cloud)],
             seed=self.seed,
         )
 
@@ -266,8 +280,9 @@ class ObservedLikelihood(Kept):
         if self.fitted is None:
             self.fitted = self.method.fit(self.simulations, self.prior)
             with one_blas_thread():
-                self.fitted.likelihood_ = self.fitted.likelihood(self.observed)
-        return self.fitted.likelihood_.log_density(phi) + len(self.observed) * self.fitted.log_valid_(phi)
+                self.fitted._learn_likelihood(self.observed)
+        log_regular = self.fitted.log_valid_(phi) + self.fitted.regular_.log_probability(phi)
+        return self.fitted.likelihood_.log_density(phi) + len(self.observed) * log_regular
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "fitted": None}
@@ -646,8 +661,8 @@ def _closest(weights: Array, most: int) -> NDArray[np.int_]:
 def _widths_for(t: int, effective: float) -> ResidualSettings:
     """Return settings with the widths h of the residuals' density that are wide enough for t observations.
 
-    Where a density is estimated from n residuals, its slope has errors of order 1 / (h √n), the same ones for each of t
-    observations. With h ≥ √(t/n) they move the posterior by less than its own standard deviation.
+    Where a density is estimated from n residuals, its slope has errors of order 1 / (h √n), the same ones for each
+    of t observations. With h ≥ √(t/n) they move the posterior by less than its own standard deviation.
     """
     settings = ResidualSettings()
     wide = tuple(width for width in settings.widths if t == 1 or width**2 * effective >= t)
@@ -701,6 +716,8 @@ def _even_columns(
     varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
+    if varies.sum() <= settings.redundant_columns:
+        varies[varies] = RedundancyRule().kept(phi, x[:, varies], weights)
     edge = ((observed <= x.min(axis=0)) | (observed >= x.max(axis=0))).any(axis=0)
     repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
@@ -822,11 +839,21 @@ def _misfit_notes(fitted: ShiftedLikelihood, phi: Array) -> list[PosteriorWarnin
     if distance <= usual.max():
         return []
     text = (
-        f"the model hardly gives such an observation at any parameters: it is {distance:.3g} standard deviations from "
-        f"the nearest mean, farther than each of {len(usual)} simulations close to it (at most {usual.max():.3g}). "
-        "Check the model and the observation; the posterior holds only if both are right."
+        f"the model hardly gives such an observation at any parameters: it is {distance:.3g} standard deviations "
+        f"from the nearest mean, farther than each of {len(usual)} simulations close to it (at most "
+        f"{usual.max():.3g}). Check the model and the observation; the posterior holds only if both are right."
     )
     return [MisfitWarning(text, distance, float(usual.max()))]
+
+
+def _outlier_notes(outliers: NDArray[np.bool_]) -> list[PosteriorWarning]:
+    if not outliers.any():
+        return []
+    text = (
+        f"{outliers.sum()} of {len(outliers)} simulations gave data far from those of others at such parameters and "
+        "count as failures, so only their probability matters. Look at them; the simulator may be unstable."
+    )
+    return [OutlyingSimulationsWarning(text, int(outliers.sum()), len(outliers))]
 
 
 def _exact_notes(exact: NDArray[np.bool_]) -> list[PosteriorWarning]:
