@@ -13,8 +13,7 @@ from decond.errors import ArgumentError
 from decond.gp.observations import Observation
 from decond.gp.priors import Prior
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
-from decond.messages import warn
-from decond.notebook import number
+from decond.messages import number, warn
 from decond.parameters import Constraint, constraints, leaves, with_leaves
 
 __all__ = [

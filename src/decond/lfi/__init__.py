@@ -4,7 +4,7 @@
 `Simulations`; a method, ``method.fit(sims, prior).posterior(observed)``, gives a `Posterior`; `diagnostics` judge it.
 """
 
-from decond.comparison_table import Comparison
+from decond.comparison import Comparison
 from decond.lfi import diagnostics, exceptions
 from decond.lfi.compare_methods import compare
 from decond.lfi.diagnostics import diagnose

@@ -14,6 +14,7 @@ __all__ = [
     "FailedSimulationsWarning",
     "FewSimulationsWarning",
     "FewValidWarning",
+    "OutlyingSimulationsWarning",
     "PosteriorWarning",
     "PriorFileError",
     "PriorReturnedWarning",
@@ -238,6 +239,22 @@ class FailedSimulationsWarning(PosteriorWarning):
     n_failed: int
     n_simulations: int
     reasons: Mapping[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class OutlyingSimulationsWarning(PosteriorWarning):
+    """Simulations gave data unlike any other at such parameters; they are treated as a class of their own.
+
+    Attributes
+    ----------
+    n_outliers
+        How many did.
+    n_simulations
+        How many valid simulations there were.
+    """
+
+    n_outliers: int
+    n_simulations: int
 
 
 @dataclass(eq=False, repr=False)

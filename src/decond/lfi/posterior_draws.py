@@ -12,8 +12,7 @@ from decond.errors import ArgumentError
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.messages import warn
-from decond.notebook import card
+from decond.messages import card, warn
 
 if TYPE_CHECKING:
     import pandas as pd

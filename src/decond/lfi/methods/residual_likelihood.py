@@ -14,14 +14,15 @@ from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
     DiscreteSummaryWarning,
     FewSimulationsWarning,
+    OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
 )
 from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.sampling import TemperedCloud, effective_sample_size, temper
-from decond.lfi.summaries import Standardizer, pulled_in
-from decond.lfi.validity import EventProbability
+from decond.lfi.summaries import RedundancyRule, Standardizer, pulled_in
+from decond.lfi.validity import EventProbability, OutlierRule, ValidityModel
 from decond.linalg import cholesky
 from decond.threads import one_blas_thread
 
@@ -70,6 +71,8 @@ class ResidualLikelihoodSettings:
     """Log-likelihood below that of the best simulation at which the columns overrule learned summaries."""
     constant: float = 0.9
     """Leave out a column that equals the observed one in more than this share of the close simulations."""
+    redundant_columns: int = 20
+    """Most columns of which those that are functions of others are looked for: for time."""
     edge_rows: float = 0.05
     """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
     counts as discrete."""
@@ -132,27 +135,34 @@ class ResidualLikelihood(Method):
     def _fit(self) -> None:
         """Do nothing: what is worth learning depends on the observation."""
 
+    def outliers(self, observed: Array) -> NDArray[np.bool_]:
+        """Return which valid simulations exploded: a class of its own, as failures are (`OutlierRule`)."""
+        return OutlierRule().outliers(self.phi_, self.x_, observed)
+
     def likelihood(self, observed: Array) -> "ShiftedLikelihood | AtomLikelihood":
         """Return the likelihood fitted around one observation (1, s).
 
         It is a probability where many simulations equal the observation and it sits at the edge of what was
         simulated, or where a density predicts worse which of them do.
         """
-        atom = AtomLikelihood.at(self.phi_, self.x_, observed, self.settings)
+        regular = ~self.outliers(observed)
+        phi, x = self.phi_[regular], self.x_[regular]
+        atom = AtomLikelihood.at(phi, x, observed, self.settings)
         if atom is not None and atom.at_edge:
             return atom
         rng = np.random.default_rng(0)  # only which rows a pilot sees
-        shifted = likelihood_at(self.phi_, self.x_, observed, self.summary, rng, self.settings)
+        shifted = likelihood_at(phi, x, observed, self.summary, rng, self.settings)
         return atom if atom is not None and atom.predicts_better_than(shifted) else shifted
 
     @one_blas_thread()
     def _posterior(self, observed: Array) -> Posterior:
-        likelihood = self.likelihood(observed)
+        likelihood, prior = self.likelihood(observed), self.prior_
         self.likelihood_ = likelihood
-        prior = self.prior_
+        outliers = self.outliers(observed)
+        regular = ValidityModel(self.phi_, ~outliers)
 
         def log_likelihood(phi: Array) -> Array:
-            return likelihood.log_density(phi) + self.log_valid_(phi)
+            return likelihood.log_density(phi) + self.log_valid_(phi) + regular.log_probability(phi)
 
         rng = np.random.default_rng(self.seed)
         start = prior.to_working(prior.sample(self.settings.particles, rng))
@@ -173,7 +183,7 @@ class ResidualLikelihood(Method):
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
             effective=likelihood.effective,
-            notes=self._notes(likelihood, cloud),
+            notes=[*_outlier_notes(outliers), *self._notes(likelihood, cloud)],
             seed=self.seed,
         )
 
@@ -543,6 +553,8 @@ def _even_columns(
     varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
+    if varies.sum() <= settings.redundant_columns:
+        varies[varies] = RedundancyRule().kept(phi, x[:, varies], weights)
     edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
     repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
@@ -651,6 +663,16 @@ def _edge_notes(
         "method='dme' or 'rejection', or give summaries that vary."
     )
     return [DiscreteSummaryWarning(text, tuple(int(number) - 1 for number in numbers))]
+
+
+def _outlier_notes(outliers: NDArray[np.bool_]) -> list[PosteriorWarning]:
+    if not outliers.any():
+        return []
+    text = (
+        f"{outliers.sum()} of {len(outliers)} simulations gave data far from those of others at such parameters and "
+        "count as failures, so only their probability matters. Look at them; the simulator may be unstable."
+    )
+    return [OutlyingSimulationsWarning(text, int(outliers.sum()), len(outliers))]
 
 
 def _exact_notes(exact: NDArray[np.bool_]) -> list[PosteriorWarning]:
