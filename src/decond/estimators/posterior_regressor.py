@@ -414,7 +414,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
 
     def _set_average(self, average: ModelAverage, result: FitResult | None) -> None:
         self.average_, self.fit_result_ = average, result
-        vars(self).pop("posterior_", None)
+        self.__dict__.pop("posterior_", None)
         self.kernel_ = average.best.prior.covariance
         self.noise_ = average.median("observation.noise")
 
