@@ -46,8 +46,6 @@ class Rows(NamedTuple):
     log: bool = False
     note: str = ""
     """A short title of the panel."""
-    start: float | None = None
-    """Where the axis begins if all values are above it; by default a little before the smallest value."""
 
     @property
     def is_spans(self) -> bool:
@@ -72,17 +70,12 @@ class Lines(NamedTuple):
     """What the curves are of, along the vertical axis."""
     curves: Mapping[str, Curve]
     truth: Curve | None = None
+    note: str = ""
+    """A short title of the panel."""
 
     def finite(self) -> Mapping[str, Curve]:
         """Return the curves of methods that have one."""
         return self.curves
-
-    def span(self, labels: Sequence[str]) -> tuple[float, float] | None:
-        """Return the range of the truth and of the first half of the curves, in the order of labels."""
-        means = [self.curves[label].mean for label in labels if label in self.curves]
-        means = [mean for mean in means if np.isfinite(mean).any()]
-        shown = means[: -(-len(means) // 2)] + ([] if self.truth is None else [self.truth.mean])
-        return (min(map(np.nanmin, shown)), max(map(np.nanmax, shown))) if shown else None
 
 
 class ComparisonDisplay(Display):
@@ -97,8 +90,6 @@ class ComparisonDisplay(Display):
         Methods, from top to bottom.
     panels : sequence of Rows and Lines
         From left to right.
-    total : int
-        How many parameters there are, or columns of x; the picture says so where it has panels for some only.
 
     Examples
     --------
@@ -111,8 +102,8 @@ class ComparisonDisplay(Display):
     palette = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6000", "#999999")
     """Colors of curves; where there are more curves than colors, they have other dashes, too."""
 
-    def __init__(self, labels: Sequence[str], panels: Sequence[Rows | Lines], total: int = 0) -> None:
-        self.labels, self.panels, self.total = list(labels), list(panels), total
+    def __init__(self, labels: Sequence[str], panels: Sequence[Rows | Lines]) -> None:
+        self.labels, self.panels = list(labels), list(panels)
 
     def plot(self, ax: "AxesLike" = None) -> Self:
         """Draw the panels into axes of yours, as many as there are panels, or into a new figure."""
@@ -120,20 +111,17 @@ class ComparisonDisplay(Display):
             self._new_axes()
         else:
             self._panels(ax, len(self.panels), len(self.panels))
-        rows = [(panel, part) for panel, part in zip(self.axes_, self.panels, strict=True) if isinstance(part, Rows)]
-        lines = [
-            (panel, part) for panel, part in zip(self.axes_, self.panels, strict=True) if isinstance(part, Lines)
-        ]
-        colors = self._colors(bool(lines))
-        for panel, curves in lines:
-            _draw_lines(panel, curves, colors, self.labels)
-        for panel, values in rows:
-            _draw_rows(panel, values, self.labels, colors)
-            _name_rows(panel, self.labels if panel is rows[0][0] else [""] * len(self.labels))
-        if rows:
-            self._mark_absent(rows[0][0])
-        _share_range(lines, self.labels)
-        self._title(rows, lines)
+        colors = self._colors(any(isinstance(part, Lines) for part in self.panels))
+        first: Axes | None = None
+        for panel, part in zip(self.axes_, self.panels, strict=True):
+            if isinstance(part, Lines):
+                _draw_lines(panel, part, colors, self.labels)
+                continue
+            _draw_rows(panel, part, self.labels, colors)
+            _name_rows(panel, self.labels if first is None else [""] * len(self.labels))
+            first = first or panel
+        if first is not None:
+            self._mark_absent(first)
         return self
 
     def _new_axes(self) -> None:
@@ -163,28 +151,6 @@ class ComparisonDisplay(Display):
                 at: Any = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
                 ax.text(0.02, row, "did not run", color="#777777", **at)
 
-    def _title(self, rows: "list[tuple[Axes, Rows]]", lines: "list[tuple[Axes, Lines]]") -> None:
-        """Write above the first panel how many of all parameters or columns are shown."""
-        spans = [(ax, part) for ax, part in rows if part.is_spans]
-        if lines and max(len(lines), self.total) > 1:
-            some = f"{len(lines)} of {self.total} columns, each" if len(lines) < self.total else "each column"
-            title_panel(lines[0][0], f"{some} alone, the others at their median")
-        elif 0 < len(spans) < self.total:
-            ax, part = spans[0]
-            some = f"first {len(spans)} of {self.total} parameters"
-            title_panel(ax, f"{some}: {part.note}" if part.note else some)
-
-
-def _share_range(lines: "list[tuple[Axes, Lines]]", labels: Sequence[str]) -> None:
-    """Give all curves one range that holds the better half and the truth, so that wild ones do not flatten them."""
-    spans = [span for _, part in lines if (span := part.span(labels)) is not None]
-    if spans:
-        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-        room = 0.5 * (high - low) or 1.0
-        bottoms, tops = zip(*(ax.get_ylim() for ax, _ in lines), strict=True)
-        for ax, _ in lines:
-            ax.set_ylim(max(min(bottoms), low - room), min(max(tops), high + room))
-
 
 def _draw_rows(ax: "Axes", part: Rows, labels: Sequence[str], colors: Mapping[str, tuple[str, str]]) -> None:
     if part.band is not None:
@@ -209,10 +175,6 @@ def _draw_rows(ax: "Axes", part: Rows, labels: Sequence[str], colors: Mapping[st
         ax.tick_params(labelsize=8)
         return
     set_few_ticks(ax, 8)
-    if part.start is not None and all(value.min() >= part.start for value in part.finite().values()):
-        high = ax.get_xlim()[1]
-        room = 0.04 * (high - part.start)
-        ax.set_xlim(part.start - room, high + room)
 
 
 def _name_rows(ax: "Axes", names: Sequence[str]) -> None:
@@ -230,8 +192,14 @@ def _draw_lines(ax: "Axes", part: Lines, colors: Mapping[str, tuple[str, str]], 
             ax.plot(curve.x, curve.mean, color=color, linestyle=dashes, linewidth=1.6, label=verbatim(label))
     if part.truth is not None:
         ax.plot(part.truth.x, part.truth.mean, color=COLORS["truth"], linewidth=1.4, label="truth")
-    first = next(iter(part.curves.values()), None)
-    ax.set(xlabel="" if first is None else verbatim(first.name), ylabel=verbatim(part.name))
+    shown = [part.curves[label] for label in labels if label in part.curves]
+    better = [*shown[: -(-len(shown) // 2)], *([] if part.truth is None else [part.truth])]
+    if better:  # wild curves would flatten all others
+        low, high = min(np.nanmin(one.mean) for one in better), max(np.nanmax(one.mean) for one in better)
+        room, (bottom, top) = 0.5 * (high - low) or 1.0, ax.get_ylim()
+        ax.set(xlabel=verbatim(better[0].name), ylim=(max(bottom, low - room), min(top, high + room)))
+    ax.set_ylabel(verbatim(part.name))
+    title_panel(ax, part.note)
     ax.legend(frameon=False, fontsize=7.5)
 
 
@@ -283,7 +251,7 @@ class Comparison:
             Whether to draw the seconds.
         """
         panels = [panel for panel in self.display.panels if seconds or panel.name != "seconds"]
-        return ComparisonDisplay(self.display.labels, panels, self.display.total).plot(ax)
+        return ComparisonDisplay(self.display.labels, panels).plot(ax)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that the tables hold as plain data; what is not a number is None.

@@ -145,8 +145,8 @@ def test_an_unfitted_estimator_cannot_be_saved(tmp_path):
 
 
 def test_what_grows_with_the_square_of_the_rows_waits_until_it_is_asked(tmp_path):
-    x = np.linspace(0.0, 9.0, 2000)
-    save(DirectGP(kernels.RBF(), optimize=False).fit(x, np.sin(x)), tmp_path / "m")
+    x = np.linspace(0.0, 9.0, 2000)[:, None]
+    save(DirectGP(kernels.RBF(), optimize=False).fit(x, np.sin(x[:, 0])), tmp_path / "m")
     tracemalloc.start()
     try:
         loaded = load(tmp_path / "m")

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.cli.console import (
-    AsJson,
-    Folder,
-    Force,
-    check_folder,
-    messages_of,
-    print_json,
-    print_sentences,
-    print_table,
-    print_wrote,
-)
+from decond.cli import console
 from decond.datasets import WindDay, wind_day
 from decond.progress import progress_bar
 
@@ -42,7 +32,9 @@ SOURCE = "Data: ENGIE, La Haute Borne wind farm, Etalab Open Licence 2.0."
 TRUTH = "truth: hourly means on other days"
 
 
-def demonstrate(output: Folder = Path("decond-demo"), force: Force = False, json: AsJson = False) -> None:
+def demonstrate(
+    output: console.Folder = Path("decond-demo"), force: console.Force = False, json: console.AsJson = False
+) -> None:
     """Recover a wind turbine's power curve from daily means, and see it beside the truth.
 
     One table has eight wind speeds a day, the other the mean power of each day; no row has a wind speed with its
@@ -50,18 +42,18 @@ def demonstrate(output: Folder = Path("decond-demo"), force: Force = False, json
     Writes a report for the browser, a picture, the scores and the two tables.
     """
     names = ("report.html", "power_curve.png", "numbers.json", "hours.csv", "days.csv")
-    files = check_folder(output, names, force)
+    files = console.check_folder(output, names, force)
     problem = wind_day()
     if not json:
         _print_problem(problem)
     answers = _Answers.of(problem)
     answers.write(files, shlex.join(["decond", "demo", "--output", str(output)]))
     if json:
-        print_json({"answers": answers.scores, "files": files})
+        console.print_json({"answers": answers.scores, "files": files})
         return
     answers.print()
     _print_next(output)
-    print_wrote(*files)
+    console.print_wrote(*files)
 
 
 def _hours(problem: WindDay) -> "pd.DataFrame":
@@ -92,7 +84,7 @@ class _Answers:
                 warnings.simplefilter("always", UserWarning)
                 if words == OURS:
                     models[words] = estimators.AggregateGP(seed=0).fit(**_fit_data(problem))
-                    ours = messages_of(caught)
+                    ours = console.messages_of(caught)
                 else:
                     shortcut = getattr(estimators, name)(n_restarts=0)
                     models[words] = shortcut.fit(winds, days, problem.z.index.astype(str).to_numpy(), problem.z)
@@ -143,14 +135,14 @@ class _Answers:
             *([f"{power:,.0f}" for power in self.models[words].predict(_winds(at))] for words in SHORTCUTS),
         ]
         headings = ("wind (m/s)", "truth", "decond ± 2 sd", *SHORTCUTS)
-        print_table("Power (kW) at a wind speed", headings, zip(*columns, strict=True))
+        console.print_table("Power (kW) at a wind speed", headings, zip(*columns, strict=True))
         rows = []
         for name, score in self.scores.items():
             inside = score["coverage_2sd"]
             covered = "no error bars" if inside is None else f"{inside:.0%}"
             rows.append((name, f"{score['rmse_kw']:.0f}", covered, f"{score['seconds']:.1f}"))
         headings = ("answer", "RMSE (kW)", "true curve inside ± 2 sd", "seconds")
-        print_table("Error for each hour on days that were not seen", headings, rows)
+        console.print_table("Error for each hour on days that were not seen", headings, rows)
 
     def _draw(self, path: Path) -> None:
         from decond.plotting import FunctionDisplay
@@ -199,7 +191,7 @@ def _score(name: str, model: "BaseEstimator", problem: WindDay) -> dict[str, flo
 def _print_problem(problem: WindDay) -> None:
     """Print what is known and what is wanted."""
     n_days, readings = len(problem.z), len(problem.x) // len(problem.z)
-    print_sentences(
+    console.print_sentences(
         [
             f"Known: a wind turbine on {n_days} days. hours.csv has {readings} wind speeds of each day, taken at "
             "random hours; days.csv has the mean power of each day.",
@@ -215,7 +207,7 @@ def _print_problem(problem: WindDay) -> None:
 def _print_next(folder: Path) -> None:
     """Print how to look further, and how to do the same with other tables."""
     tables = shlex.join([str(folder / "hours.csv"), str(folder / "days.csv")])
-    print_sentences(
+    console.print_sentences(
         [
             f"Open {folder / 'report.html'} in a browser to explore the curve and the checks of the fit.",
             "The same fit from files:",

@@ -109,37 +109,6 @@ class PosteriorRegressor(ProbabilisticRegressor):
     seed: int
     _data: tuple[Any, ...]
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
-    ) -> Any:
-        """Return E[f] at the rows of X; also its standard deviation, or its covariance between the rows.
-
-        Parameters
-        ----------
-        X : array_like of shape (q, d)
-            Where to predict.
-        return_std, return_cov : bool
-            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known.
-        include_noise : bool
-            Add the learned noise of a target, `noise_`, to the deviation or to the diagonal of the covariance.
-
-        Returns
-        -------
-        mean : ndarray of shape (q,) or (q, t)
-        std or cov : ndarray
-            Only if asked for.
-        """
-        answer = super().predict(X, return_std, return_cov)
-        if not include_noise or not (return_std or return_cov):
-            return answer
-        mean, spread = answer
-        noise = self.noise_ * self.scale_
-        if return_std:
-            return mean, np.hypot(spread, noise)
-        spread = spread.copy()
-        spread[np.diag_indices(len(mean))] += np.square(noise)
-        return mean, spread
-
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
         check_is_fitted(self)

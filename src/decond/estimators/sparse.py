@@ -106,6 +106,7 @@ class SparseGP(ProbabilisticRegressor):
         noise: float | None = None,
         mean: Literal["constant", "zero"] = "constant",
         prediction: Literal["targets", "latent"] = "targets",
+        objective: Literal["evidence", "bound"] = "evidence",
         optimize: bool = True,
         learn_inducing: bool = True,
         learn_hyperparameters: bool = True,
@@ -121,6 +122,7 @@ class SparseGP(ProbabilisticRegressor):
         self.noise = noise
         self.mean = mean
         self.prediction = prediction
+        self.objective = objective
         self.optimize = optimize
         self.learn_inducing = learn_inducing
         self.learn_hyperparameters = learn_hyperparameters
@@ -261,6 +263,7 @@ class SparseGP(ProbabilisticRegressor):
         """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
         check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.prediction, "prediction", ("targets", "latent"))
+        check_choice(self.objective, "objective", ("evidence", "bound"))
         if self.inducing is None:
             return starting_points(rows, as_count(self.n_inducing, "n_inducing"), self.seed)
         points = as_rows(self.inducing, "inducing")
@@ -287,7 +290,7 @@ class SparseGP(ProbabilisticRegressor):
         if noise is None:
             noise = SearchRanges.noise_start * float(np.sqrt(np.mean(kernel.diag(points))))
         follows = self.kernel is None and self.noise is None
-        return _PartialFit(SparseModel(kernel, points, noise), self.mean == "constant", follows)
+        return _PartialFit(self._model(kernel, points, noise), self.mean == "constant", follows)
 
     def _learned(
         self, source: Source, summary: Summary, progress: Callable[[int, float], None] | None
@@ -318,13 +321,17 @@ class SparseGP(ProbabilisticRegressor):
         """Return where learning starts: at the scales of the data and, if anything was given, from that."""
         noise, from_data = self._given_noise(), noise_start(sample.z)
         if not self.learn_hyperparameters:
-            return [SparseModel(choice.kernel, points, from_data if noise is None else noise)]
-        starts = [SparseModel(choice.kernel, points, from_data)]
+            return [self._model(choice.kernel, points, from_data if noise is None else noise)]
+        starts = [self._model(choice.kernel, points, from_data)]
         unit = float(np.sqrt(np.mean(scale**2)))  # what is given is in the units of the targets
         if self.kernel is not None or noise is not None:
             kernel = choice.kernel if self.kernel is None else as_kernel(self.kernel, "kernel").rescaled(unit**-2)
-            starts += [SparseModel(kernel, points, from_data if noise is None else noise / unit)]
+            starts += [self._model(kernel, points, from_data if noise is None else noise / unit)]
         return starts
+
+    def _model(self, kernel: Kernel, points: Array, noise: float) -> SparseModel:
+        """Return the paper's model, or the sparse Gaussian process: the same with a mediator that has no noise."""
+        return SparseModel(kernel, points, noise, None if self.prediction == "latent" else 0.0, self.objective)
 
     def _search(
         self,
@@ -352,7 +359,7 @@ class SparseGP(ProbabilisticRegressor):
         """Build the posterior from the sums: the only way to one, so that a loaded model is the same."""
         model, statistics, offset, scale = partial.in_units()
         self._partial, self.fit_result_ = partial, result
-        self.posterior_ = model.condition(statistics, partial.flat, of=self.prediction)
+        self.posterior_ = model.condition(statistics, partial.flat)
         self.kernel_, self.inducing_, self.noise_ = model.kernel, model.inducing, model.noise
         self.offset_: Any = float(offset[0]) if partial.flat else offset
         self.scale_: Any = float(scale[0]) if partial.flat else scale

@@ -119,7 +119,7 @@ class OutlierRule:
 
     A column is regressed on the parameters by kernel ridge regression, as it is and with values beyond one spread
     on a logarithmic scale. A simulation is an outlier if its residual is large on both, in robust deviations. The
-    outliers are left out and the regression is made again.
+    outliers are left out and the regression is made again. The deviation may grow with the parameters.
 
     >>> rng = np.random.default_rng(0)
     >>> phi = rng.uniform(-1, 1, (200, 1))
@@ -133,6 +133,8 @@ class OutlierRule:
     """Robust deviations beyond which a residual is large; a Gaussian one never is."""
     log_deviations: float = 3.5
     """The same on the logarithmic scale, the modified z-score of Iglewicz and Hoaglin (1993)."""
+    local_deviations: float = 5.0
+    """Larger residuals count as this large for how the deviation grows."""
     wild: float = 10.0
     """No outlier is nearer to the middle of its column, in spreads; the first regression clips values here."""
     passes: int = 3
@@ -154,8 +156,7 @@ class OutlierRule:
         observed : ndarray of shape (1, s)
             The observation.
         """
-        scale = Standardizer(x)
-        z, seen = scale.apply(x), scale.apply(observed)
+        z, seen = self._standardized(x, observed)
         far = np.abs(z).max(axis=1) > self.wild
         outliers = np.zeros(len(phi), dtype=bool)
         if not far.any():
@@ -167,10 +168,22 @@ class OutlierRule:
             fits = KernelFits(phi[rows], np.ones(len(rows)), ResidualSettings(lengthscales=(0.5, 1.0, 2.0)))
             predicted = fits.fit(outputs[rows]).predict(phi)
             outputs = _on_both_scales(z)
-            size = np.median(np.abs(outputs[kept] - predicted[kept]), axis=0) / 0.6745
-            outliers = far & self._large((outputs - predicted) / np.maximum(size, 1e-12))
-        unlike = self._large((_on_both_scales(seen) - predicted) / np.maximum(size, 1e-12))
+            size = np.abs(outputs - predicted)
+            usual = np.median(size[kept], axis=0) / 0.6745 + 1e-12
+            local = fits.fit(np.minimum(size[rows], self.local_deviations * usual)).predict(phi)
+            scale = np.maximum(local * np.sqrt(np.pi / 2.0), usual)
+            outliers = far & self._large((outputs - predicted) / scale)
+        unlike = self._large((_on_both_scales(seen) - predicted) / scale)
         return outliers & ~unlike.all()
+
+    def _standardized(
+        self, x: NDArray[np.float64], observed: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return columns in units of the median distance from their median, which half of the rows cannot move."""
+        center = np.median(x, axis=0)
+        size = np.median(np.abs(x - center), axis=0) / 0.6745
+        scale = np.where(size > 1e-12 * np.maximum(np.abs(center), 1e-300), size, Standardizer(x).scale)
+        return (x - center) / scale, (observed - center) / scale
 
     def _large(self, residual: NDArray[np.float64]) -> NDArray[np.bool_]:
         plain, logarithmic = np.split(np.abs(residual), 2, axis=1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from decond.checks import check_same_length
 from decond.errors import ArgumentError
 from decond.plotting.display import COLORS, Display, grid_of, make_figure, set_few_ticks, title_panel, verbatim
 
@@ -60,10 +61,8 @@ class PairsDisplay(Display):
             raise ArgumentError(
                 "samples", f"samples has shape {shape}; give at least two rows of {d} columns, one for each name."
             )
-        if self.truth is not None and len(self.truth) != d:
-            raise ArgumentError(
-                "truth", f"truth has {len(self.truth)} values but there are {d} names; give one for each."
-            )
+        if self.truth is not None:
+            check_same_length(self.truth, "truth", d, "names")
 
     @classmethod
     def from_posterior(

@@ -291,7 +291,7 @@ def _all_edges(result: FitResult, deviation: float, small: float) -> Iterator[Ed
 def _check_search(result: FitResult | None) -> Check:
     question = "Did learning finish?"
     if result is None:
-        return Check("search", State.GOOD, "", "Nothing was learned: all numbers were given.", question=question)
+        return Check("search", State.OPEN, "", "Nothing was learned: all numbers were given.", question=question)
     optima = np.asarray(result.starts, dtype=np.float64)
     starts = ""
     if len(optima) > 1:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from decond.checks import check_same_length
 from decond.errors import ArgumentError
 from decond.kernels import Categorical, Columns, Linear, Polynomial, White
 from decond.messages import number
@@ -120,19 +121,11 @@ def fitted_data(estimator: BaseEstimator, data: Mapping[str, Any], target: str |
     mediator, mediator_task = _mediators(data)
     pairs: Any = "rows" if mediator is None else "pairs"
     kind: Any = "groups" if "groups" in data else "weights" if "transformation" in data else pairs
-    lengths = [(len(x), name, len(z))] if kind == "rows" else []
     if mediator is not None and mediator_task is not None:
-        lengths = [(len(x), "groups" if kind == "groups" else "y", len(mediator)), (len(mediator_task), name, len(z))]
-    elif kind == "weights" and np.ndim(data["transformation"]) == 2:
-        rows, columns = np.shape(data["transformation"])
-        lengths = [(len(x), "transformation", rows), (columns, name, len(z))]
-    for count, other, there in lengths:
-        if count != there:
-            raise ArgumentError(
-                f"data[{other!r}]",
-                f"{other} has length {there:,} but {count:,} values belong to it row by row. Give the same data that "
-                "the model was fitted on.",
-            )
+        check_same_length(mediator, f"data[{'groups' if kind == 'groups' else 'y'!r}]", len(x), "x")
+        check_same_length(z, f"data[{name!r}]", len(mediator_task), "the mediator of the targets")
+    elif kind == "rows":
+        check_same_length(z, f"data[{name!r}]", len(x), "x")
     seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
     n_rows = len(x) if seen is None or kind != "rows" else int(seen)
     facts = facts_in_words(estimator, data)

@@ -21,7 +21,7 @@ from decond.lfi.exceptions import (
 from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.sampling import TemperedCloud, effective_sample_size, temper
-from decond.lfi.summaries import Standardizer, pulled_in
+from decond.lfi.summaries import RedundancyRule, Standardizer, pulled_in
 from decond.lfi.validity import EventProbability, OutlierRule, ValidityModel
 from decond.linalg import cholesky
 from decond.threads import one_blas_thread
@@ -71,6 +71,8 @@ class ResidualLikelihoodSettings:
     """Log-likelihood below that of the best simulation at which the columns overrule learned summaries."""
     constant: float = 0.9
     """Leave out a column that equals the observed one in more than this share of the close simulations."""
+    redundant_columns: int = 20
+    """Most columns of which those that are functions of others are looked for: for time."""
     edge_rows: float = 0.05
     """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
     counts as discrete."""
@@ -551,6 +553,8 @@ def _even_columns(
     varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
+    if varies.sum() <= settings.redundant_columns:
+        varies[varies] = RedundancyRule().kept(phi, x[:, varies], weights)
     edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
     repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
@@ -665,8 +669,8 @@ def _outlier_notes(outliers: NDArray[np.bool_]) -> list[PosteriorWarning]:
     if not outliers.any():
         return []
     text = (
-        f"{outliers.sum()} of {len(outliers)} simulations gave data far from those of others at such parameters. They "
-        "are treated like failures: only their probability counts. Look at them; the simulator may be unstable."
+        f"{outliers.sum()} of {len(outliers)} simulations gave data far from those of others at such parameters and "
+        "count as failures, so only their probability matters. Look at them; the simulator may be unstable."
     )
     return [OutlyingSimulationsWarning(text, int(outliers.sum()), len(outliers))]
 
