@@ -111,16 +111,17 @@ def infer(ctx: typer.Context, asked: InferRequest) -> None:
     method = _method(asked)
     observed = _observation(asked.observed, console.text_format(asked.encoding, asked.separator, asked.decimal))
     options: dict[str, Any] = {"seed": asked.seed, "n_jobs": asked.jobs, "timeout": asked.timeout}
-    task: Any = (_simulator(asked.simulator), _prior(asked.prior), observed)
+    simulator, prior = _simulator(asked.simulator), _prior(asked.prior)
+    budget: Any = {"n_simulations": asked.simulations, "rounds": asked.rounds, "store": asked.store}
     with console.stdout_for_json(asked.json), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        posterior = lfi.infer(*task, asked.simulations, asked.rounds, method, store=asked.store, **options)
+        posterior = lfi.infer(simulator, prior, observed, method=method, **budget, **options)
         write_table(posterior.frame(), asked.output)
         posterior.plot().save(files["picture"], dpi=120)
         diagnosis = None
         if asked.check:
             assert posterior.simulations is not None
-            diagnosis = lfi.diagnose(method, posterior.simulations, *task[1:], task[0], **options)
+            diagnosis = lfi.diagnose(method, posterior.simulations, prior, observed, simulator, **options)
     notes = console.messages_of(caught)
     about: dict[str, Any] = {
         "method": type(method).__name__,

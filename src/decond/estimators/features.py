@@ -270,16 +270,20 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
     def _tables(self, given: tuple[Any, ...], client: "Client | None", first: bool) -> Tables:
         """Return the tables that were given, as sources; the first pairs say what columns x has."""
         x, y, y_task, z_task = given
-        sides = ((x, y), (y_task, z_task))
         if any(isinstance(table, Source) for table in given):
             _check_sources(given)
-            tables = self._with_columns(Tables(x, y), first)
+            tables = Tables(x, y)
         elif hasattr(x, "__dask_graph__") or hasattr(y_task, "__dask_graph__"):
-            both = (None if rows is None else as_cluster_source(rows, z, client) for rows, z in sides)
-            tables = self._with_columns(Tables(*both), first)
+            sides = ((x, y), (y_task, z_task))
+            tables = Tables(*(None if rows is None else as_cluster_source(rows, z, client) for rows, z in sides))
         else:
-            tables = self._checked(given, first)
+            tables = _in_memory(*given)
         pairs, task = tables
+        if pairs is not None:
+            import pandas as pd
+
+            row = pd.DataFrame(np.zeros((1, pairs.width)), columns=pairs.names)
+            self._remember_columns(row, "x") if first else self._known_columns(row)
         self._check_same_mediators(
             {
                 "y": None if pairs is None else pairs.target_names or getattr(y, "columns", None),
@@ -289,32 +293,6 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         if client is None:
             return tables
         return Tables(*(None if table is None else as_cluster_source(table, client=client) for table in tables))
-
-    def _checked(self, given: tuple[Any, ...], first: bool) -> Tables:
-        """Return tables in memory, checked."""
-        x, y, y_task, z_task = given
-        for names, values in ((("x", "y"), (x, y)), (("y_task", "z_task"), (y_task, z_task))):
-            missing = [name for name, value in zip(names, values, strict=True) if value is None]
-            if len(missing) == 1:
-                raise ArgumentError(
-                    missing[0], "x goes with y, and y_task with z_task; give both of a table or neither."
-                )
-        if x is None and y_task is None:
-            raise ArgumentError(
-                "x", "there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both."
-            )
-        if x is not None and y_task is not None:
-            linked_mediators(as_rows(x, "x"), y, y_task, whole=False)
-        pairs = task = None
-        if x is not None:
-            rows = as_rows(self._remember_columns(x, "x") if first else self._known_columns(x), "x")
-            y = mediator_of_numbers(y, "y", "TaskTransformedFeatures")
-            check_same_length(y, "y", len(rows), "x")
-            pairs = Table(rows, y)
-        if y_task is not None:
-            y_task = mediator_of_numbers(y_task, "y_task", "TaskTransformedFeatures")
-            task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
-        return Tables(pairs, task)
 
     def _check_same_mediators(self, names: dict[str, Sequence[str] | None]) -> None:
         """Raise if arguments name other columns than those that are known; remember the first otherwise."""
@@ -330,15 +308,6 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
                     "tables, so both need the same columns in the same order.",
                 )
         self._mediator_names = known
-
-    def _with_columns(self, tables: Tables, first: bool) -> Tables:
-        """Return the sources, with the columns of x remembered or checked."""
-        import pandas as pd
-
-        if tables.pairs is not None:
-            row = pd.DataFrame(np.zeros((1, tables.pairs.width)), columns=tables.pairs.names)
-            self._remember_columns(row, "x") if first else self._known_columns(row)
-        return tables
 
     # ---- features and what is learned of them ----
 
@@ -567,6 +536,27 @@ def _joined(lengthscales: FitResult | None, amplitudes: FitResult) -> FitResult:
         failures=lengthscales.failures + amplitudes.failures,
         on_bounds=(*(path for path in lengthscales.on_bounds if path not in learned), *amplitudes.on_bounds),
     )
+
+
+def _in_memory(x: Any, y: Any, y_task: Any, z_task: Any) -> Tables:
+    """Return arrays and frames as checked tables; either may be missing, but not a half of it."""
+    if x is None and y is None and y_task is None and z_task is None:
+        raise ArgumentError("x", "there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both.")
+    for one, other, names in ((x, y, ("x", "y")), (y_task, z_task, ("y_task", "z_task"))):
+        if (one is None) != (other is None):
+            missing = names[other is None]
+            raise ArgumentError(missing, "x goes with y, and y_task with z_task; give both of a table or neither.")
+    if x is not None and y_task is not None:
+        linked_mediators(as_rows(x, "x"), y, y_task, whole=False)
+    pairs = task = None
+    if x is not None:
+        mediator = mediator_of_numbers(y, "y", "TaskTransformedFeatures")
+        check_same_length(mediator, "y", len(as_rows(x, "x")), "x")
+        pairs = Table(x, mediator)
+    if y_task is not None:
+        mediator = mediator_of_numbers(y_task, "y_task", "TaskTransformedFeatures")
+        task = Table(mediator, as_targets(z_task, "z_task", len(mediator), "y_task"))
+    return Tables(pairs, task)
 
 
 def _check_sources(given: tuple[Any, ...]) -> None:
