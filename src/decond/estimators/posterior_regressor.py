@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_number, as_targets, check_choice, check_finite
 from decond.conditional.mediator import numeric_columns, spread
-from decond.errors import ArgumentError, ResolutionWarning
+from decond.errors import ArgumentError, MemoryWarning, ResolutionWarning
 from decond.estimators.defaults import (
     KernelChoice,
     deviation_of,
@@ -29,6 +29,7 @@ from decond.gp import (
     FitResult,
     FunctionPrior,
     HyperparameterSample,
+    LaplaceSettings,
     LatentInput,
     Model,
     ModelAverage,
@@ -91,6 +92,16 @@ class FitCheck(NamedTuple):
         return self.advantage > max(4.0, 2.0 * self.standard_error)
 
 
+@dataclasses.dataclass(frozen=True)
+class MemorySettings:
+    """When a fit warns of the memory that it needs."""
+
+    large: float = 8.0
+    """Gigabytes: the memory of a small laptop."""
+    matrices: int = 20
+    """Matrices that one evidence with gradient holds, the tables of p(x | y) included (measured)."""
+
+
 class Fit(NamedTuple):
     """One candidate model, and how the search for its hyperparameters went."""
 
@@ -112,6 +123,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
     n_restarts: int
     seed: int
     _data: tuple[Any, ...]
+    _memory = MemorySettings()
 
     def _noise_variance(self, mean: np.ndarray, variance: np.ndarray) -> Any:
         square = np.square(self.scale_)
@@ -320,8 +332,24 @@ class PosteriorRegressor(ProbabilisticRegressor):
         )
         sample = HyperparameterSample((result.parameters,), np.ones(1))
         if self.uncertainty == "honest" and integrate:
-            sample = sample_hyperparameters(result, z, variables, seed=self.seed)
+            linear = model.observation.linearize()
+            settings = LaplaceSettings().affordable(min(len(z), linear.rank) if linear.isotropic else len(z))
+            sample = sample_hyperparameters(result, z, variables, self.seed, settings)
         return Fit(Candidate.of(name, result.model, sample), result)
+
+    def _warn_of_memory(self, rows: int, targets: int, candidates: int = 1) -> None:
+        """Warn of a fit that needs much memory: its posterior holds a matrix for each point of every candidate."""
+        points = 1 + LaplaceSettings().affordable(targets).points * (self.uncertainty == "honest")
+        entries = self._memory.matrices * max(rows, targets) ** 2 + candidates * points * targets**2
+        gigabytes = 8e-9 * entries
+        if gigabytes > self._memory.large:
+            warn(
+                MemoryWarning(
+                    f"this fit of {rows} rows and {targets} targets needs about {gigabytes:.0f} GB of memory. Fit a "
+                    "random part of the rows, or use SparseGP for one table and TaskTransformedFeatures for two.",
+                    gigabytes=gigabytes,
+                )
+            )
 
     def _given_values(self, model: Model, choice: KernelChoice) -> list[dict[str, Any]]:
         """Return a start from the kernel and the noise that the user gave, if any."""
@@ -370,6 +398,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
 
         After the `first` search for another observation, this one starts from where that one ended.
         """
+        self._warn_of_memory(len(observation.x), len(z))
         model = Model(FunctionPrior(choice.kernel), observation)
         values = model.values()
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]

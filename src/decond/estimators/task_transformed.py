@@ -251,6 +251,7 @@ class TaskTransformedGP(PosteriorRegressor):
     def _fit_paper(self, data: _Tables, progress: Progress | None) -> None:
         """Learn the paper's model, with the kernels that were given or Gaussian ones."""
         x, y, y_task, z, variance = data
+        self._warn_of_memory(len(x), len(z))
         size = deviation_of(z) ** 2
         first = (
             plain_kernel(x, size)
@@ -312,6 +313,7 @@ class TaskTransformedGP(PosteriorRegressor):
         first search is restarted; the others begin where the last one ended.
         """
         x, y, y_task, z, variance = data
+        self._warn_of_memory(len(x), len(z), candidates=3)
         choice = self._scaled_kernel(x, z).under("prior.kernel.")
         prior, noise, restarts = FunctionPrior(choice.kernel), self._start_noise(z), None
         fits: list[Fit] = []
