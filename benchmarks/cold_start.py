@@ -1,7 +1,8 @@
-"""From a fresh process to a prediction: import, fit the toy from its given start, predict; idle and beside others.
+"""From a fresh process to a prediction, and from how many rows on the threads of BLAS gain: idle and beside others.
 
-Users whose machine is busy wait longer, so every fresh process is timed twice: while nothing else of ours runs, and
-while another process keeps one core busy.
+Users whose machine is busy wait longer, so everything is timed twice: while nothing else of ours runs, and while
+another process keeps one core busy. A fresh process imports, fits the toy from its given start and predicts.
+`ThreadSettings` has its size from the second table.
 """
 
 import os
@@ -13,6 +14,11 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.evidence import TRANSFORMED, setting
+
+SIZES = (100, 200, 300, 400, 500, 700, 1000)
 
 PROGRAM = """
 from decond import TaskTransformedGP, kernels, problems
@@ -60,7 +66,29 @@ def run(repeats: int = 8) -> dict[str, Any]:
         {"fresh process": name, **dict(zip(headings, np.min(runs, axis=0).tolist(), strict=True))}
         for name, runs in found.items()
     ]
-    return {"benchmark": f"cold start, {os.cpu_count()} cores", "processes": rows}
+    evaluations = [evaluation(n, repeats) for n in SIZES]
+    return {"benchmark": f"cold start, {os.cpu_count()} cores", "processes": rows, "n rows, m = n": evaluations}
+
+
+def evaluation(n: int, repeats: int) -> dict[str, float]:
+    """Return seconds of one evidence with gradient on one thread of BLAS and on all, the median of some."""
+    _, model, z, _ = setting(TRANSFORMED, n)
+    observation, prior = model.observation, model.prior
+    rows, targets = observation._checked(prior, z)
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        observation._log_evidence_and_gradient(prior, rows, targets, False)  # within no `threads_for`
+        return time.perf_counter() - start
+
+    found: dict[str, list[float]] = {}
+    for _ in range(repeats):
+        for label, others in (("", nullcontext()), (" beside a busy process", busy_core())):
+            with others:
+                for name, threads in (("one thread", 1), ("all threads", None)):
+                    with threadpool_limits(threads, "blas"):
+                        found.setdefault(name + label, []).extend(seconds() for _ in range(10))
+    return {"n": n, **{name: float(np.median(times)) for name, times in found.items()}}
 
 
 def _beside(others: Any, program: str) -> tuple[float, float]:

@@ -1,6 +1,9 @@
 """Factors, adjoints and the one jitter."""
 
 import pickle
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -249,3 +252,24 @@ def test_square_root_of_singular_matrices(matrix):
     for one, tolerance in ((matrix, 1e-12), (column @ column.T, 1e-7), (bent, 1e-5)):
         root = square_root(one)
         np.testing.assert_allclose(root @ root.T, one, atol=tolerance * np.abs(one).max())
+
+
+MANY_MATRICES = """
+import resource
+import numpy as np
+import decond
+
+def use_matrices():
+    matrices = [np.ones((500, 500)) for _ in range(8)]
+
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    use_matrices()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have rules of their own")
+def test_matrices_are_made_in_the_memory_of_freed_ones():
+    found = subprocess.run([sys.executable, "-c", MANY_MATRICES], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 100  # of 3,900 pages

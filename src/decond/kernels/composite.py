@@ -53,9 +53,10 @@ class Scaled(_Wrapper):
         gram, pull_inner = self.kernel._gram_with_pullback(a, b)
 
         def _pull(adjoint: NDArray[np.float64], points: bool) -> Pullback:
-            inner = pull_inner(self.variance * adjoint, points)
-            parameters = {**below("kernel", inner.parameters), "variance": float(np.vdot(adjoint, gram))}
-            return inner._replace(parameters=parameters)
+            inner = pull_inner(adjoint, points)  # linear in the adjoint, so that the scale may wait
+            slopes = {path: self.variance * slope for path, slope in inner.parameters.items()}
+            parameters = {**below("kernel", slopes), "variance": float(np.vdot(adjoint, gram))}
+            return Pullback(parameters, self.variance * inner.a, self.variance * inner.b)
 
         return self.variance * gram, _pull
 

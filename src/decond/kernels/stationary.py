@@ -423,8 +423,8 @@ def _distance_pullback(
         return slope, np.zeros(a.shape), np.zeros(b.shape)
     center = a.mean(axis=0)
     left, right = (a - center) / lengthscale, (b - center) / lengthscale
-    products = bar @ np.column_stack([right, np.ones(len(right))])
-    first, row_sums, column_sums = products[:, :-1], products[:, -1:], bar.sum(axis=0)[:, None]
+    first, row_sums = _products_and_sums(bar, right)
+    second, column_sums = _products_and_sums(bar.T, left)
     if single:
         spread = np.array([np.vdot(bar, squared)])
     elif _reach(left, right) < NEAR:
@@ -436,7 +436,13 @@ def _distance_pullback(
     if not points:
         return slope, np.zeros(a.shape), np.zeros(b.shape)
     a_bar = 2.0 * (row_sums * left - first) / lengthscale
-    return slope, a_bar, 2.0 * (column_sums * right - bar.T @ left) / lengthscale
+    return slope, a_bar, 2.0 * (column_sums * right - second) / lengthscale
+
+
+def _products_and_sums(bar: Array, rows: Array) -> tuple[Array, Array]:
+    """Return bar @ rows and the sums of the rows of bar (n, 1), in one product."""
+    products = bar @ np.column_stack([rows, np.ones(len(rows))])
+    return products[:, :-1], products[:, -1:]
 
 
 def _lengthscale_slope(slopes: Array, lengthscale: float | Array) -> Any:
