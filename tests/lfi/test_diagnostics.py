@@ -217,9 +217,10 @@ def test_nothing_is_judged_on_what_it_was_fitted_on():
     assert not hasattr(method, "sims_")  # the user's own method stays as it was
 
 
-def test_ranks_do_not_depend_on_earlier_calls_and_change_with_the_seed():
-    first, again = (calibration_of(Conjugate(), n=30, seed=3).ranks for _ in range(2))
+def test_ranks_do_not_depend_on_earlier_calls_or_processes_and_change_with_the_seed():
+    first, again, apart = (calibration_of(Conjugate(), n=30, seed=3, n_jobs=jobs).ranks for jobs in (None, 1, 2))
     np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, apart)
     assert (calibration_of(Conjugate(), n=30, seed=4).ranks != first).any()
 
 

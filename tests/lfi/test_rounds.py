@@ -315,6 +315,36 @@ def test_their_simulations_have_a_limit_and_are_kept(name, tmp_path):
     np.testing.assert_array_equal(again.simulations.x, posterior.simulations.x)
 
 
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("name", ["mcmc", "smc", "gpsabc", "mdn", "lfvi"])
+def test_they_go_on_where_they_were_interrupted(name, batched, tmp_path):
+    quicker = {
+        "gpsabc": {"n_samples": 100},
+        "mdn": {"components": 1, "rounds": 1, "steps": 50},
+        "lfvi": {"steps": 50},
+    }
+    method = getattr(lfi, METHODS[name])(**quicker.get(name, {}))
+    rows, last = [], 130
+
+    def simulator(theta, rng):
+        if len(rows) >= last:
+            raise KeyboardInterrupt
+        rows.extend(np.atleast_2d(theta).tolist())
+        return theta + 0.5 * rng.standard_normal(theta.shape)
+
+    infer = partial(lfi.infer, simulator, PRIOR, [1.0], 200, method=method, batched=batched)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(KeyboardInterrupt):
+            infer(store=tmp_path / "runs.sqlite")
+        last = 10**6
+        resumed, n_run = infer(store=tmp_path / "runs.sqlite"), len(rows)
+        at_once = infer()
+    assert len(rows) == 2 * n_run
+    np.testing.assert_array_equal(resumed.simulations.x, at_once.simulations.x)
+    np.testing.assert_array_equal(resumed.samples, at_once.samples)
+
+
 def test_a_limit_that_is_not_reached_changes_nothing():
     without, limited = (
         lfi.infer(gaussian, PRIOR, [1.0], 60, method="smc", timeout=timeout).simulations for timeout in (None, 600.0)

@@ -431,7 +431,10 @@ def _check_marginal(name: str, marginal: _Marginal) -> None:
     argument = f"distributions[{name!r}]"
     if hasattr(getattr(marginal, "dist", marginal), "_pmf"):
         raise ArgumentTypeError(
-            argument, f"the prior of {name!r} is discrete; only continuous parameters are supported."
+            argument,
+            f"the prior of {name!r} is discrete; only continuous parameters are supported. Give a continuous "
+            "distribution over the same range, such as scipy.stats.uniform(low - 0.5, high - low + 1), and round in "
+            "the simulator; or infer for each value alone and compare with lfi.model_probabilities.",
         )
     if not all(hasattr(marginal, attribute) for attribute in ("rvs", "logpdf", "ppf", "support")):
         raise ArgumentTypeError(

@@ -73,8 +73,9 @@ def infer(
     rounds belong to one observation: give each a store of its own, or ``rounds=1``.
 
     "mcmc", "smc", "gpsabc", "mdn" and "lfvi" (`runs_simulator`) spend a fifth of the budget on round 0 and then run
-    the simulator themselves, step after step: in one process whatever `n_jobs` is, and they do not resume: after an
-    interruption they start again from round 0. `timeout` holds, and what they ran is in the store as round "method".
+    the simulator themselves, step after step: in one process whatever `n_jobs` is. `timeout` holds, and what they ran
+    is in the store as round "method". After an interruption the same seed proposes the same parameters, and the store
+    answers for those that were run.
 
     Parameters
     ----------
@@ -229,7 +230,9 @@ class _Run:
         sims = simulate_with(options, self._simulator, self._prior, pilot, seed=self._seed, round=0)
         method.simulator, method.batched, method.n_simulations = self._simulator, options.batched, total
         with open_store(self._store, self._prior) as file:
-            calls = SimulatorCalls(self._simulator, method.batched, options.summarize, options.limit, file.keeper())
+            calls = SimulatorCalls(
+                self._simulator, method.batched, options.summarize, options.limit, file.keeper(), file.recaller()
+            )
             with contextlib.closing(calls) as method.calls:
                 return method.fit(sims, self._prior).posterior(seen, iid=self._iid)
 

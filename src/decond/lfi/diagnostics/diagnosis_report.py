@@ -228,7 +228,7 @@ def diagnose(
     progress : callable, optional
         Called with the numbers of posteriors done and planned; without it a bar shows them on a terminal.
     options : object
-        Options of `lfi.simulate`.
+        Options of `lfi.simulate`; `n_jobs` holds for the posteriors, too.
 
     Examples
     --------
@@ -259,10 +259,13 @@ def diagnose(
     calibration = sufficiency = None
     if not why_not:
         with progress_bar("checking the posterior", shown=None if progress is None else False) as bar:
-            trials: dict[str, Any] = {"test": test, "seed": seed, "level": level, "progress": progress or bar}
+            n_jobs = options.get("n_jobs")
+            trials: dict[str, Any] = {"test": test, "seed": seed, "level": level}
+            trials |= {"progress": progress or bar, "n_jobs": n_jobs}
             # seven tenths of the time are for all simulations, the rest is for the fits with half of them
             calibration = simulation_based_calibration(method, sims, prior, n, seconds=0.7 * seconds, **trials)
-            sufficiency = compare_with_half(method, sims, prior, calibration, test, 0.3 * seconds, progress or bar)
+            half: dict[str, Any] = {"seconds": 0.3 * seconds, "progress": progress or bar, "n_jobs": n_jobs}
+            sufficiency = compare_with_half(method, sims, prior, calibration, test, **half)
     return Report(posterior, calibration, sufficiency, check, simulator is not None, why_not, known)
 
 

@@ -351,6 +351,7 @@ def simulation_based_calibration(
     level: float = 0.01,
     seconds: float | None = None,
     progress: Progress | None = None,
+    n_jobs: int | None = None,
 ) -> Calibration:
     """Return the ranks of true parameters among draws of their posteriors.
 
@@ -384,6 +385,8 @@ def simulation_based_calibration(
         Time after which it stops, with the trials done by then.
     progress : callable, optional
         Called with the numbers done and planned.
+    n_jobs : int, optional
+        Processes, as in `lfi.simulate`; they change nothing but the time.
 
     References
     ----------
@@ -401,7 +404,7 @@ def simulation_based_calibration(
     >>> simulation_based_calibration(method, sims, prior, n=40, n_draws=99, folds=2).verdict
     'fine'
     """
-    plan = TrialPlan(n, n_draws, folds, test, seconds=seconds, seed=whole_seed(seed))
+    plan = TrialPlan(n, n_draws, folds, test, seconds=seconds, seed=whole_seed(seed), n_jobs=n_jobs)
     trials = run_trials(method, sims, prior, plan, progress)
     source = sims if test is None else test
     regions = "highest density" if all(trial.by_density for trial in trials) else "ellipsoids"

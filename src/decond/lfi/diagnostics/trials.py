@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import joblib
 import numpy as np
 
 from decond.checks import as_count, as_generator, as_number
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.method import Method, check_simulations
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
 
@@ -51,6 +52,8 @@ class TrialPlan:
     """Share of the simulations that each fit sees."""
     seconds: float | None = None
     seed: int = 0
+    n_jobs: int | None = None
+    """Processes, as in `lfi.simulate`."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -104,14 +107,12 @@ def run_trials(
     splits = list(_splits(sims, plan))
     total = sum(len(rows) for _, rows in splits)
     source = sims if plan.test is None else plan.test
-    for number, (train, rows) in enumerate(splits):
-        rng = np.random.default_rng([number, plan.seed])
+    parallel = joblib.Parallel(plan.n_jobs, return_as="generator")
+    for train, rows in splits:
         fitted = copy.copy(method).fit(train, prior)
-        for row in rows:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PosteriorWarning)
-                posterior = fitted.posterior(fitted.observation(source, row))
-                trials.append(_trial(posterior, prior, int(row), source.theta[row], plan.n_draws, rng))
+        observed = ((int(row), fitted.observation(source, row), source.theta[row]) for row in rows)
+        for trial in parallel(joblib.delayed(_trial)(fitted, *each, plan) for each in observed):
+            trials.append(trial)
             if progress is not None:
                 progress(len(trials), total)
             if plan.seconds is not None and time.monotonic() - started > plan.seconds:
@@ -167,10 +168,12 @@ def _subset(sims: Simulations, rows: np.ndarray, share: float, rng: np.random.Ge
     return sims if len(rows) == len(sims) else sims.take(rows)
 
 
-def _trial(
-    posterior: Posterior, prior: Prior, row: int, theta: np.ndarray, n_draws: int, rng: np.random.Generator
-) -> _Trial:
-    draws = posterior.sample(n_draws, rng)
+def _trial(method: Method, row: int, observed: np.ndarray, theta: np.ndarray, plan: TrialPlan) -> _Trial:
+    prior, rng = method.prior_, np.random.default_rng([row, plan.seed])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        posterior = method.posterior(observed)
+    draws = posterior.sample(plan.n_draws, rng)
     both = np.concatenate([draws, theta[None, :]])
     by_density = posterior.log_likelihood is not None
     if posterior.log_likelihood is not None:
@@ -315,6 +318,7 @@ def compare_with_half(
     test: Simulations | None,
     seconds: float | None = None,
     progress: Progress | None = None,
+    n_jobs: int | None = None,
 ) -> Sufficiency:
     """Return how errors grow if the method sees half of the simulations.
 
@@ -336,13 +340,15 @@ def compare_with_half(
         Time after which it stops, with the trials done by then.
     progress : callable, optional
         Called with the numbers done and planned.
+    n_jobs : int, optional
+        Processes, as in `lfi.simulate`.
 
     Returns
     -------
     Sufficiency
     """
     n = min(60, calibration.n)
-    plan = TrialPlan(n, folds=3, test=test, share=0.5, seconds=seconds, seed=calibration.seed)
+    plan = TrialPlan(n, folds=3, test=test, share=0.5, seconds=seconds, seed=calibration.seed, n_jobs=n_jobs)
     known = dict(zip(calibration.rows.tolist(), calibration.scores, strict=True))
     trials = [trial for trial in run_trials(method, sims, prior, plan, progress) if trial.row in known]
     whole = np.array([known[trial.row] for trial in trials])

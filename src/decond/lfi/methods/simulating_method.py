@@ -40,6 +40,9 @@ class SimulatorCalls:
     keep : callable, optional
         Called with the parameters and the results after each call; returns these, named values in one order. Each
         call then has a generator of its own, so that results do not depend on the limit.
+    recall : callable, optional
+        Returns results of an earlier run for rows of parameters, or None. A method that starts again from the same
+        seed proposes the same parameters, so that it goes on where it was interrupted.
     """
 
     def __init__(
@@ -49,9 +52,10 @@ class SimulatorCalls:
         summarize: Function | None = None,
         limit: float | None = None,
         keep: Callable[[np.ndarray, Sequence[Result]], list[Result]] | None = None,
+        recall: Callable[[np.ndarray], list[Result] | None] | None = None,
     ) -> None:
         self._functions = (simulator, summarize, batched or takes_batches(simulator))
-        self._keep = keep
+        self._keep, self._recall = keep, recall
         self._limited = None if limit is None else WorkerProcess(packed(self._functions), limit)
 
     def batch_size(self, n: int) -> int:
@@ -77,8 +81,14 @@ class SimulatorCalls:
         list of Result
             One for each row.
         """
+        known = None if self._recall is None else self._recall(theta)
+        if known is not None:
+            self._own_generator(rng)
+            for _ in theta if _failed_whole(known) else ():
+                self._own_generator(rng)
+            return known
         results = self._attempt(theta, rng)
-        if len(theta) > 1 and all(result.x is None for result in results):
+        if _failed_whole(results):
             results = [self._attempt(row[None, :], rng)[0] for row in theta]
         return [in_order(result, names) for result in results] if self._keep is None else self._keep(theta, results)
 
@@ -88,8 +98,16 @@ class SimulatorCalls:
             self._limited.close()
 
     def _attempt(self, theta: np.ndarray, rng: np.random.Generator) -> list[Result]:
-        own = rng if self._keep is None else np.random.default_rng(int(rng.integers(2**63)))
+        own = self._own_generator(rng)
         return call(self._functions, theta, own) if self._limited is None else self._limited(theta, own)
+
+    def _own_generator(self, rng: np.random.Generator) -> np.random.Generator:
+        return rng if self._keep is None else np.random.default_rng(int(rng.integers(2**63)))
+
+
+def _failed_whole(results: Sequence[Result]) -> bool:
+    """Return whether a batch of several gave nothing at all: its rows are then run one by one."""
+    return len(results) > 1 and all(result.x is None for result in results)
 
 
 class SimulatingMethod(Method):

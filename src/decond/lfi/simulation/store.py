@@ -447,6 +447,24 @@ class SimulationStore:
 
         return _keep
 
+    def recaller(self) -> Callable[[NDArray[np.float64]], list[Result] | None]:
+        """Return a function that answers for rows of parameters which a method ran before, each result once.
+
+        It returns None unless all of them are there.
+        """
+        statement = f"SELECT theta, x, reason FROM simulations WHERE round = 'method' AND {INTACT} ORDER BY row DESC"
+        there: dict[bytes, list[Result]] = {}
+        for theta, x, reason in self._execute(statement):
+            there.setdefault(theta, []).append(Result(None if x is None else _array(x), reason=reason))
+
+        def _recall(theta: NDArray[np.float64]) -> list[Result] | None:
+            wanted = Counter(_blob(values) for values in theta)
+            if any(len(there.get(values or b"", ())) < count for values, count in wanted.items()):
+                return None
+            return [there[_blob(values) or b""].pop() for values in theta]
+
+        return _recall
+
     def observation_of(self, label: str, mark: str) -> str:
         """Return the mark of the observation that a round was proposed for; if there is no such round, note this.
 
