@@ -23,7 +23,7 @@ AT_ROWS, AT_POINTS = 10**5, 256
 FIT_ROWS = (10**4,)
 QUICK_ROWS, QUICK_POINTS = (2000, 4000), (16, 32)
 
-RECIPE = {"sample": 10_000, "iterations": 100, "full_iterations": 10}
+RECIPE = {"sample": 10_000, "iterations": 100, "full_iterations": 50}
 """How `SparseGP` learns by default, followed by GPyTorch too."""
 MOST_FIT_SECONDS = 60.0
 

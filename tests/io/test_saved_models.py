@@ -46,7 +46,7 @@ FITTED = {
     "TaskTransformedFeatures": lambda: estimators.TaskTransformedFeatures(n_features=12).fit(*TABLES),
     "TaskTransformedFeatures, as given": lambda: (
         estimators.TaskTransformedFeatures(
-            features.RandomFourier(kernels.RBF(), 10), 2.0 * kernels.RBF(0.5), features="fourier", optimize=False
+            features.RandomFourier(kernels.RBF(), 10), 2.0 * kernels.RBF(0.5), optimize=False
         )
         .partial_fit(None, None, PROBLEM.y_task, np.column_stack([PROBLEM.z_task, PROBLEM.z_task**2]))
         .partial_fit(X, PROBLEM.y)

@@ -123,7 +123,7 @@ class SparseGP(ProbabilisticRegressor):
         n_restarts: int = 0,
         max_iterations: int = 100,
         sample_size: int = 10_000,
-        full_iterations: int = 10,
+        full_iterations: int = 50,
         seed: int = 0,
     ) -> None:
         self.n_inducing = n_inducing

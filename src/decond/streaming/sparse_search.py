@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from decond.errors import ArgumentError
@@ -83,6 +83,8 @@ class HoldOutSettings:
     """Smaller differences of held-out log densities are not reliable (Sivula, Magnusson & Vehtari 2020)."""
     standard_errors: float = 2.0
     """Nor are those of fewer standard errors (the same)."""
+    fractions: int = 33
+    """Fractions of the residuals that may not be noise, of which a mean is taken."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class SparseSearch:
     objective: Literal["auto", "evidence", "bound"] = "auto"
     n_restarts: int = 0
     max_iterations: int = 100
-    full_iterations: int = 10
+    full_iterations: int = 50
     """Iterations over all rows, after those over a sample, where there are more rows than that."""
     seed: int = 0
     progress: Callable[[int, float], None] | None = None
@@ -277,7 +279,7 @@ class _HeldOut:
         mean, resolved, left_open = model.condition(model.statistics(source), flat=False).parts(self.rows.x)
         errors = np.square(self.rows.z - mean)
         if model.objective == "evidence":
-            model = _calibrated(model, errors, resolved, left_open)
+            model = _calibrated(model, errors, resolved, left_open, self.settings)
         variance = resolved + model.open_share * left_open + model.measurement_noise**2
         densities = norm.logpdf(np.sqrt(errors), scale=np.sqrt(variance)[:, None]).sum(axis=1)
         return _Judged(model, densities)
@@ -290,18 +292,35 @@ class _HeldOut:
         return float(difference.sum()) > least
 
 
-def _calibrated(model: SparseModel, errors: Array, resolved: Array, left_open: Array) -> SparseModel:
-    """Return the model with the noise, and share of what is left open, of which such errors are most likely."""
-    unit, level = model.noise**2, max(float(left_open.mean()), np.finfo(float).tiny)
+def _calibrated(
+    model: SparseModel, errors: Array, resolved: Array, left_open: Array, settings: HoldOutSettings
+) -> SparseModel:
+    """Return the model with the noise, and share of what is left open, that these errors suggest.
 
-    def _loss(vector: Array) -> float:
-        variance = (resolved + unit * (np.exp(vector[0]) + vector[1] * left_open / level))[:, None]
-        return float(np.mean(np.log(variance) + errors / variance))
+    Which fraction of their variance is left open and not noise, shows only in the pattern of their sizes. So it is
+    the mean over all fractions, weighted by likelihood, where the likeliest would take little knowledge for much.
+    """
+    level = max(float(left_open.mean()), np.finfo(float).tiny)
 
-    most = level / unit  # a share of one
-    ends = [(np.log(1e-6), np.log(1e6)), (0.0, most)]
-    found = minimize(_loss, [np.log(0.5), min(0.5, most)], method="L-BFGS-B", bounds=ends).x
-    return model.replace(target_noise=float(np.sqrt(unit * np.exp(found[0]))), open_share=float(found[1] / most))
+    def _fitted(fraction: float) -> tuple[float, float]:
+        """Return the highest log-likelihood, and the variance there."""
+        pattern = 1.0 - fraction + fraction * left_open / level
+
+        def _loss(logarithm: float) -> float:
+            variance = (resolved + model.noise**2 * np.exp(logarithm) * pattern)[:, None]
+            return 0.5 * float(np.sum(np.log(variance) + errors / variance))
+
+        found = minimize_scalar(_loss, bounds=(np.log(1e-3), np.log(1e3)), method="bounded")
+        return -float(found.fun), model.noise**2 * float(np.exp(found.x))
+
+    fractions = np.linspace(0.0, min(1.0, level / model.noise**2), settings.fractions)
+    likelihoods = np.array([_fitted(fraction)[0] for fraction in fractions])
+    weights = np.exp(likelihoods - likelihoods.max())
+    fraction = float(fractions @ weights / weights.sum())
+    variance = _fitted(fraction)[1]
+    share = min(fraction * variance / level, 1.0)
+    noise = max(1.0 - fraction, np.finfo(float).eps) * variance
+    return model.replace(target_noise=float(np.sqrt(noise)), open_share=share)
 
 
 class _Watch:
