@@ -27,6 +27,7 @@ from benchmarks import (
     sparse,
     task_features,
     two_samples,
+    uci,
     zoo,
 )
 from benchmarks.zoo_problems import KINDS, MULTIPLICATIVE, SMALL_NOISE
@@ -50,6 +51,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "dual_embedding": dual_embedding.run,
     "conditional": conditional.run,
     "zoo": zoo.run,
+    "uci": uci.run,
     "mutants": mutants.run,
     "attack": attack.run,
 }
@@ -61,6 +63,7 @@ PLOTS: dict[str, Callable[[Any], Any]] = {
     "mean_embedding": mean_embedding.plot,
     "two_samples": two_samples.plot,
     "dual_embedding": dual_embedding.plot,
+    "uci": uci.plot,
 }
 """Pictures of results, for those that have one."""
 
@@ -73,7 +76,11 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"which to run, of {', '.join(RUNS)}; all by default"
     )
-    parser.add_argument("--data", type=Path, help="real_data: folder with the files that decond does not come with")
+    parser.add_argument(
+        "--data", type=Path, help="real_data, uci: folder with the files that decond does not come with"
+    )
+    parser.add_argument("--points", type=int, nargs="+", default=[128, 256, 512], help="uci: inducing points")
+    parser.add_argument("--splits", type=int, default=3, help="uci: how many splits of each table")
     parser.add_argument("--tasks", type=Path, help="sbi_tasks: folder with observations and reference posteriors")
     parser.add_argument(
         "--peers", help=f"{', '.join(AGAINST_PEERS)}: a Python that has the packages of benchmarks/peers.txt"
@@ -103,6 +110,12 @@ def main() -> None:
     against_peers = {"peers": arguments.peers, "quick": arguments.quick}
     options: dict[str, dict[str, Any]] = {
         "real_data": {"folder": arguments.data},
+        "uci": {
+            "folder": arguments.data,
+            "peers": arguments.peers,
+            "splits": arguments.splits,
+            "points": arguments.points,
+        },
         "sbi_tasks": {"tasks": arguments.tasks},
         "zoo": {
             "kinds": arguments.kinds,

@@ -36,7 +36,7 @@ Seed = int | np.random.Generator | None
 """What starts a random generator; None is 0."""
 
 
-def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
+def as_rows(value: ArrayLike, name: str, *, labels: bool = False, missing: bool = False) -> np.ndarray:
     """Return points as rows: float64 of shape (n, d); a 1-D array is taken as (n, 1).
 
     With `labels` the entries may also be text or other labels, which are passed on as they are.
@@ -49,6 +49,8 @@ def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
         The name of the argument, for errors.
     labels : bool
         Whether entries may be text or other labels.
+    missing : bool
+        Whether entries may be NaN.
 
     Returns
     -------
@@ -73,12 +75,14 @@ def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ArgumentError(name, f"{name} is empty (shape {rows.shape}); give at least one row and one column.")
     if rows.dtype == np.float64:
-        _check_finite(rows, name)
+        _check_finite(np.where(np.isnan(rows), 0.0, rows) if missing else rows, name)
         return np.ascontiguousarray(rows)
     return rows
 
 
-def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False) -> np.ndarray:
+def as_row(
+    value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False, missing: bool = False
+) -> np.ndarray:
     """Return one point as a row (1, d): a number, a 1-D array or dict of d values, or a single row of a table.
 
     Parameters
@@ -89,6 +93,8 @@ def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = Fa
         The name of the argument, for errors.
     labels : bool
         Whether entries may be text or other labels.
+    missing : bool
+        Whether entries may be NaN.
 
     Returns
     -------
@@ -104,7 +110,7 @@ def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = Fa
     if isinstance(value, Mapping):
         value = [_one_value(item, f"{name}[{key!r}]") for key, item in value.items()]
     array = _as_array(value, name, labels)
-    rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels)
+    rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels, missing=missing)
     if len(rows) != 1:
         raise ArgumentError(
             name,

@@ -3,7 +3,7 @@
 Programs read the attributes; the text is for people and may change in any release.
 """
 
-__all__ = ["ArgumentError", "ArgumentTypeError", "DataWarning", "ResolutionWarning"]
+__all__ = ["ArgumentError", "ArgumentTypeError", "DataWarning", "MemoryWarning", "ResolutionWarning"]
 
 
 class _AboutArgument(Exception):  # noqa: N818 - shared by errors and a warning
@@ -58,6 +58,25 @@ class DataWarning(_AboutArgument, UserWarning):
     >>> str(DataWarning("y_task", "y_task has values beyond those of y."))
     'y_task has values beyond those of y.'
     """
+
+
+class MemoryWarning(UserWarning):
+    """A fit that begins will need much memory.
+
+    Attributes
+    ----------
+    gigabytes
+        About how much.
+
+    Examples
+    --------
+    >>> MemoryWarning("this fit needs about 12 GB.", gigabytes=12.0).gigabytes
+    12.0
+    """
+
+    def __init__(self, message: str, *, gigabytes: float = 0.0) -> None:
+        super().__init__(message)
+        self.gigabytes = gigabytes
 
 
 class ResolutionWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""Fitted models as files: arrays plus a JSON header, never pickle.
+"""Fitted models and posteriors as files: arrays plus a JSON header, never pickle.
 
 A model file is an uncompressed zip with ``header.json`` (what it is, who wrote it, the model as a tree) and
 ``arrays/0.npy``, ``arrays/1.npy``, … (plain NumPy arrays). Reading one builds only classes of decond, through
@@ -10,14 +10,14 @@ proportion to the file. What is computed from a model, such as the Gram matrix o
 In the tree, numbers, text, booleans, None, lists and dicts with text keys stand for themselves. Everything else is
 an object with one key that starts with ``$``:
 
-==============================================  ================================================
+==============================================  ======================================================
 ``{"$array": 3, "dtype": …, "shape": …}``       the array in ``arrays/3.npy``
 ``{"$labels": […], "shape": …}``                an array of labels (text and numbers as they are)
 ``{"$tuple": […]}``                             a tuple
 ``{"$dict": [[key, value], …]}``                a dict with other keys
 ``{"$float": "nan"}``                           a number that JSON lacks: nan, inf, -inf
-``{"$class": "kernels.RBF", "fields": {…}}``    a kernel, feature map, prior or observation of decond
-==============================================  ================================================
+``{"$class": "kernels.RBF", "fields": {…}}``    a kernel, feature map, prior, observation or part of a posterior
+==============================================  ======================================================
 
 The *format version* decides whether a file can be read. The same format written by another minor version of decond
 is read, with a `VersionWarning`, because predictions may then differ in their last digits.
@@ -51,10 +51,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from decond import features, gp, kernels, streaming
+from decond import embeddings, features, gp, kernels, lfi, streaming
 from decond.errors import ArgumentTypeError
 from decond.messages import near_files, warn
-from decond.parameters import Parametrized
+from decond.parameters import Kept, Parametrized
 
 __all__ = ["ModelFileError", "VersionWarning", "load", "save"]
 
@@ -113,15 +113,15 @@ class VersionWarning(UserWarning):
         self.path, self.written_by, self.read_by = path, written_by, read_by
 
 
-def save(estimator: BaseEstimator, path: str | PathLike[str]) -> None:
-    """Write a fitted estimator to one file.
+def save(estimator: BaseEstimator | lfi.Posterior, path: str | PathLike[str]) -> None:
+    """Write a fitted estimator or a posterior to one file.
 
     The file appears whole or not at all: it is written beside its place and then moved there. The same model gives
     the same bytes.
 
     Parameters
     ----------
-    estimator : estimator of decond
+    estimator : estimator of decond, or Posterior
         Fitted; not a subclass, nor a pipeline around one.
     path : path-like
         Where to write; ``.decond`` is the usual suffix.
@@ -145,27 +145,25 @@ def save(estimator: BaseEstimator, path: str | PathLike[str]) -> None:
     True
     """
     known, name = _estimators(), type(estimator).__name__
-    if known.get(name) is not type(estimator):
+    encoder = _Encoder()
+    if isinstance(estimator, lfi.Posterior):
+        content = {"class": "Posterior", "state": encoder.encode(estimator, "posterior")}
+    elif known.get(name) is not type(estimator):
         raise ArgumentTypeError(
             "estimator",
-            f"{name} cannot be saved; save takes a fitted estimator of decond: {', '.join(sorted(known))}. Save the "
-            "estimator itself, not a subclass or a pipeline around it.",
+            f"{name} cannot be saved; save takes a fitted estimator of decond ({', '.join(sorted(known))}) or a "
+            "posterior. Save the estimator itself, not a subclass or a pipeline around it.",
         )
-    check_is_fitted(estimator)
-    encoder = _Encoder()
-    header = {
-        "format": _FORMAT,
-        "format_version": _FORMAT_VERSION,
-        "versions": _versions(),
-        "class": name,
-        "params": encoder.encode(estimator.get_params(deep=False), name),
-        "state": encoder.encode(estimator._fitted_state(), name),
-    }
+    else:
+        check_is_fitted(estimator)
+        params = encoder.encode(estimator.get_params(deep=False), name)
+        content = {"class": name, "params": params, "state": encoder.encode(estimator._fitted_state(), name)}
+    header = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "versions": _versions(), **content}
     _write(Path(path), header, encoder.arrays)
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """Return the fitted estimator in a file; its predictions are those of the one that was saved, bit for bit.
+    """Return the estimator or posterior in a file; its answers are those of the one that was saved, bit for bit.
 
     Parameters
     ----------
@@ -174,7 +172,7 @@ def load(path: str | PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator
+    estimator or Posterior
 
     Raises
     ------
@@ -196,18 +194,21 @@ def load(path: str | PathLike[str]) -> Any:
         header = container.header
         _check_format(header, path)
         known, name = _estimators(), header.get("class")
-        if not isinstance(name, str) or name not in known:
+        if not isinstance(name, str) or name not in {*known, "Posterior"}:
             raise ModelFileError(
-                f"{path} holds a {name!r}, which this decond does not know; it knows "
-                f"{', '.join(sorted(known))}. Load it with the decond that wrote it ({_writer(header)}).",
+                f"{path} holds a {name!r}, which this decond does not know; it knows {', '.join(sorted(known))} and "
+                f"posteriors. Load it with the decond that wrote it ({_writer(header)}).",
                 path=path,
                 entry=_HEADER,
             )
         _warn_of_other_version(header, path)
         decoder = _Decoder(container.array, max(LoadSettings.size, container.n_bytes))
         try:
+            state = decoder.decode(header["state"])
+            if name == "Posterior":
+                return _checked_posterior(state)
             estimator = known[name](**decoder.decode(header["params"]))
-            estimator._restore(decoder.decode(header["state"]))
+            estimator._restore(state)
         except ModelFileError as error:
             error.path = path
             raise
@@ -229,6 +230,12 @@ def load(path: str | PathLike[str]) -> Any:
         return estimator
 
 
+def _checked_posterior(state: object) -> lfi.Posterior:
+    if not isinstance(state, lfi.Posterior):
+        raise TypeError(f"its state is a {type(state).__name__}")
+    return state
+
+
 # ---- the classes that a file may name ------------------------------------------------------------------------
 
 
@@ -240,13 +247,23 @@ def _estimators() -> dict[str, Any]:
 
 
 @functools.cache
-def _parts() -> dict[str, type]:
+def _parts() -> dict[str, type[Kept]]:
     """Return the kernels, feature maps, priors, observations and models of decond, by names like "kernels.RBF"."""
-    return {
-        f"{package.__name__.rpartition('.')[2]}.{name}": found
-        for package in (kernels, features, gp, streaming)
-        for name, found in _classes(package, Parametrized)
-    }
+    parts: dict[str, type[Kept]] = {}
+    for package in (embeddings, kernels, features, gp, streaming):
+        prefix = package.__name__.rpartition(".")[2]
+        parts.update((f"{prefix}.{name}", part) for name, part in _classes(package, Kept))
+    return parts | {f"lfi.{part.__name__}": part for part in _subclasses(Kept) if _is_of_lfi(part)}
+
+
+def _subclasses(base: type[Kept]) -> Iterator[type[Kept]]:
+    for found in base.__subclasses__():
+        yield found
+        yield from _subclasses(found)
+
+
+def _is_of_lfi(found: type) -> bool:
+    return f"{found.__module__}.".startswith(f"{lfi.__name__}.") and not inspect.isabstract(found)
 
 
 def _classes(package: ModuleType, base: type) -> Iterator[tuple[str, type]]:
@@ -492,7 +509,7 @@ class _Encoder:
             return {"$dict": [list(pair) for pair in pairs]}
         if type(value) is np.ndarray:
             return self._array(value, path)
-        if isinstance(value, Parametrized):
+        if isinstance(value, Kept):
             return self._part(value, path)
         raise ArgumentTypeError(
             path,
@@ -524,8 +541,8 @@ class _Encoder:
                 "own kernels and features: loading never runs code that a file names. Compose the kernel from "
                 "decond.kernels, or keep a script that fits the model again.",
             )
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {"$class": name, "fields": {key: self.encode(item, f"{path}.{key}") for key, item in fields.items()}}
+        fields = {key: self.encode(item, f"{path}.{key}") for key, item in value._fields().items()}
+        return {"$class": name, "fields": fields}
 
 
 class _Decoder:
@@ -540,6 +557,7 @@ class _Decoder:
 
     def __init__(self, array: Callable[[int], NDArray[Any]], largest: int = LoadSettings.size) -> None:
         self.array, self._allowed = array, float(largest)
+        self._made: dict[str, Any] = {}
         self._tagged: dict[str, Callable[[dict[str, Any]], Any]] = {
             "$array": self._array,
             "$labels": self._labels,
@@ -588,14 +606,24 @@ class _Decoder:
                 "decond. The file was changed, or written by a newer decond.",
                 entry=_HEADER,
             )
-        outside, fields = self._allowed, tree["fields"]
+        key = json.dumps(tree, sort_keys=True)  # what several parts share is made once
+        if key not in self._made:
+            fields, part = tree["fields"], _parts()[name]
+            if issubclass(part, Parametrized):
+                self._made[key] = self._module(name, fields)
+            else:
+                self._made[key] = part._restored(**{field: self.decode(item) for field, item in fields.items()})
+        return self._made[key]
+
+    def _module(self, name: str, fields: dict[str, Any]) -> Any:
+        outside = self._allowed
         self._allowed /= math.prod(max(1, abs(v)) for key, v in fields.items() if type(v) is int and key != "seed")
         if self._allowed < 1.0:
             raise ModelFileError(
                 f"the model file asks for a {name} of a size that its bytes do not back up; it was changed.",
                 entry=_HEADER,
             )
-        part = _parts()[name](**{key: self.decode(item) for key, item in fields.items()})
+        part: Any = _parts()[name](**{key: self.decode(item) for key, item in fields.items()})
         self._allowed = outside
         for field in dataclasses.fields(part):
             _check_modules(getattr(part, field.name), field, name)

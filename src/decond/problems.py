@@ -34,7 +34,7 @@ __all__ = [
 class LatentFunctionProblem:
     """Two tables that share only a mediator, and the truth behind them.
 
-    Pairs (`x`, `y`) with x = r(y) + noise; task rows (`y_task`, `z_task`) with z = f(x̃) + noise at unseen x̃.
+    Pairs (`x`, `y`) with x = r(y) + noise; task rows (`y_task`, `z_task`) with z = f(x̃) + noise at latent inputs x̃.
 
     >>> problem = latent_function(n=5, m=6)
     >>> problem.y_task.shape, problem.f(np.array([-1.0, 0.0])).round(2)

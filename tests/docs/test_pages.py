@@ -14,6 +14,12 @@ WIDTH = 88
 """Letters of a line of code that fit on a page without scrolling; output and transcripts are wrapped."""
 BENCHMARK = re.compile(r"python -m benchmarks((?:\s+[a-z]+(?:_[a-z]+)*)+)(?=`|\s--|\n|$)")
 
+PHRASES = re.compile(
+    r"\b(is|are) (said|told|warned of)\b|\b(has|have) a say\b|look twice|can be told|no longer change|unseen x"
+    r"|effective number|(?<!there )\b(is|are) no (array|part|row|number|program|text|result|point|file|column)"
+)
+"""Phrases that established terms replace; tools/words.txt has the single words."""
+
 
 def name(page):
     return str(page.relative_to(ROOT))
@@ -35,6 +41,11 @@ def test_code_needs_no_scrolling(page):
     code = [block for block in read_blocks(page) if block.language not in ("text", "console")]
     lines = [(block.line, line) for block in code for line in block.code.splitlines()]
     assert [line for line in lines if len(line[1]) > WIDTH] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "GLOSSARY.md", *PAGES], ids=name)
+def test_pages_use_established_terms(page):
+    assert [match[0] for match in PHRASES.finditer(page.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name)

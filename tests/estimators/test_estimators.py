@@ -146,7 +146,7 @@ def test_labels_are_averages_over_their_rows(sizes):
     gp.fit(X, LABELS[INDEX], LABELS[task], z, z_std=errors, group_sizes=sizes)
     first = gp.average_.candidates[0]
     assert first.name == "the listed rows"
-    learned, posterior = first.values[0], first.parts(gp.average_.z)[0]
+    learned, posterior = first.values[0], next(first.parts(gp.average_.z))
     variance, noise = learned["prior.kernel.variance"], learned["observation.noise"]
     K, K_star = (
         variance * oracle_kernels.rbf(X, rows, learned["prior.kernel.kernel.lengthscale"]) for rows in (X, NEW)

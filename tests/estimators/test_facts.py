@@ -7,7 +7,7 @@ import pytest
 from expected import refused, says_little, warned
 
 from decond import kernels, load, save
-from decond.errors import ResolutionWarning
+from decond.errors import MemoryWarning, ResolutionWarning
 from decond.estimators import (
     AggregateGP,
     DirectGP,
@@ -16,6 +16,7 @@ from decond.estimators import (
     TransformedGP,
     task_transformed,
 )
+from decond.estimators.posterior_regressor import MemorySettings
 from decond.gp import SamplerSettings
 
 RNG = np.random.default_rng(0)
@@ -282,6 +283,18 @@ def test_a_fit_without_resolution_warns_and_says_so():
     found = gp.check()
     assert found.resolution == warning.resolution
     assert not found.is_reliable
+
+
+@pytest.mark.parametrize("uncertainty", ["honest", "plain"])
+def test_a_fit_that_needs_much_memory_says_so_first(uncertainty):
+    class Small(TaskTransformedGP):
+        _memory = MemorySettings(large=0.0)
+
+    with says_little(), warned(MemoryWarning) as caught:
+        gp = Small(uncertainty=uncertainty, n_restarts=0).fit(X, Y, Y_TASK, np.sin(Y_TASK))
+    [warning] = [one.message for one in caught if isinstance(one.message, MemoryWarning)]
+    held = len(getattr(gp.posterior_, "parts", [gp.posterior_]))
+    assert warning.gigabytes >= 8e-9 * held * 60**2
 
 
 LEVELS = np.linspace(-3, 3, 30)

@@ -19,6 +19,7 @@ from decond.lfi.exceptions import (
     DiscreteSummaryWarning,
     FailedSimulationsWarning,
     FewSimulationsWarning,
+    MisfitWarning,
     OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
@@ -433,6 +434,62 @@ def test_one_exact_column_leaves_the_other_as_it_is():
         draws = posterior.sample(2000)
     assert draws.mean(axis=0) == pytest.approx([0.3, 0.4], abs=0.03)
     assert draws[:, 0].std() == pytest.approx(0.1, rel=0.25)
+
+
+@pytest.mark.parametrize("t", [1, 30])
+@pytest.mark.parametrize("model", ["gaussian", "exponential", "counts"])
+def test_independent_observations_multiply(model, t):
+    rng = np.random.default_rng(100 + t)
+    prior = Prior({"theta": stats.norm(0.0, 2.0) if model == "gaussian" else stats.gamma(2.0)})
+    theta = prior.sample(1500, seed=1)
+    if model == "gaussian":
+        x, y = theta + rng.standard_normal(theta.shape), 1.0 + rng.standard_normal((t, 1))
+        variance = 1.0 / (t + 0.25)
+        mean, sd = variance * y.sum(), np.sqrt(variance)
+    elif model == "exponential":
+        x, y = rng.exponential(1.0, theta.shape) / theta, rng.exponential(1.0, (t, 1))
+        mean, sd = (2.0 + t) / (1.0 + y.sum()), np.sqrt(2.0 + t) / (1.0 + y.sum())
+    else:
+        x, y = rng.poisson(theta).astype(float), rng.poisson(1.0, (t, 1)).astype(float)
+        mean, sd = (2.0 + y.sum()) / (1.0 + t), np.sqrt(2.0 + y.sum()) / (1.0 + t)
+    posterior = ResidualLikelihood().fit(Simulations(theta, x), prior).posterior(y, iid=True)
+    noise = np.sqrt(t / 1500)  # of the best estimate from so many simulations, in standard deviations
+    assert posterior.mean()[0] == pytest.approx(mean, abs=(0.2 + 2.0 * noise) * sd)
+    assert posterior.std()[0] == pytest.approx(sd, rel=0.25)
+
+
+def test_values_that_were_not_measured_are_left_out():
+    rng = np.random.default_rng(0)
+    prior = Prior({"mean": stats.norm(0.0, 2.0)})
+    theta = prior.sample(1000, seed=1)
+    noise = np.array([0.5, 1.0, 2.0])
+    method = ResidualLikelihood().fit(Simulations(theta, theta + noise * rng.standard_normal((1000, 3))), prior)
+    posterior = method.posterior([np.nan, 1.0, 3.0])
+    precision = 1.0 + 0.25 + 0.25
+    assert posterior.mean()[0] == pytest.approx((1.0 + 3.0 / 4.0) / precision, abs=0.2 * precision**-0.5)
+    assert posterior.std()[0] == pytest.approx(precision**-0.5, rel=0.15)
+    posterior = method.posterior([[np.nan, 1.0, 3.0], [1.0, np.nan, 2.0], [np.nan, 2.0, 2.0]], iid=True)
+    precision = 4.0 + 2.0 + 3.0 / 4.0 + 0.25
+    expected = (4.0 + 1.0 + 2.0 + 7.0 / 4.0) / precision
+    assert posterior.mean()[0] == pytest.approx(expected, abs=0.2 * precision**-0.5)
+    assert posterior.std()[0] == pytest.approx(precision**-0.5, rel=0.15)
+    with refused("observed"):
+        method.posterior([np.nan, np.nan, np.nan])
+    with refused("observed"):
+        method.posterior([[1.0, 1.0, 1.0], [np.nan, np.nan, np.nan]], iid=True)
+
+
+def test_an_observation_that_the_model_cannot_give_is_noticed_and_what_it_can_give_is_not():
+    rng = np.random.default_rng(0)
+    prior = Prior({"mean": stats.norm(0.0, 2.0)})
+    theta = prior.sample(400, seed=1)
+    method = ResidualLikelihood().fit(Simulations(theta, theta + 0.2 * rng.standard_normal((400, 2))), prior)
+    with warned(MisfitWarning) as caught:
+        method.posterior([1.0, -1.0])  # each value is in range, but no mean gives both
+    warning = next(one.message for one in caught if one.category is MisfitWarning)
+    assert warning.distance > 3.0 > warning.usual
+    for observed in 1.0 + 0.2 * rng.standard_normal((5, 2)):
+        method.posterior(observed)  # warnings are errors
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

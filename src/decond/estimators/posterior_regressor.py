@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from decond.checks import as_number, as_targets, check_choice, check_finite
-from decond.errors import ArgumentError, ResolutionWarning
+from decond.conditional.mediator import numeric_columns, spread
+from decond.errors import ArgumentError, MemoryWarning, ResolutionWarning
 from decond.estimators.defaults import (
     KernelChoice,
     deviation_of,
@@ -28,11 +29,15 @@ from decond.gp import (
     FitResult,
     FunctionPrior,
     HyperparameterSample,
+    LaplaceSettings,
+    LatentInput,
     Model,
     ModelAverage,
     Observation,
+    SamplerSettings,
     maximize_evidence,
     sample_hyperparameters,
+    sample_latent_inputs,
     select,
     warn_if_constant,
 )
@@ -87,6 +92,16 @@ class FitCheck(NamedTuple):
         return self.advantage > max(4.0, 2.0 * self.standard_error)
 
 
+@dataclasses.dataclass(frozen=True)
+class MemorySettings:
+    """When a fit warns of the memory that it needs."""
+
+    large: float = 8.0
+    """Gigabytes: the memory of a small laptop."""
+    matrices: int = 20
+    """Matrices that one evidence with gradient holds, the tables of p(x | y) included (measured)."""
+
+
 class Fit(NamedTuple):
     """One candidate model, and how the search for its hyperparameters went."""
 
@@ -108,6 +123,14 @@ class PosteriorRegressor(ProbabilisticRegressor):
     n_restarts: int
     seed: int
     _data: tuple[Any, ...]
+    _memory = MemorySettings()
+
+    def _noise_variance(self, mean: np.ndarray, variance: np.ndarray) -> Any:
+        square = np.square(self.scale_)
+        observation = self.average_.best.observation
+        return square * observation.noise_variance(
+            self.noise_, (mean - self.offset_) / self.scale_, variance / square
+        )
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
@@ -309,8 +332,24 @@ class PosteriorRegressor(ProbabilisticRegressor):
         )
         sample = HyperparameterSample((result.parameters,), np.ones(1))
         if self.uncertainty == "honest" and integrate:
-            sample = sample_hyperparameters(result, z, variables, seed=self.seed)
+            linear = model.observation.linearize()
+            settings = LaplaceSettings().affordable(min(len(z), linear.rank) if linear.isotropic else len(z))
+            sample = sample_hyperparameters(result, z, variables, self.seed, settings)
         return Fit(Candidate.of(name, result.model, sample), result)
+
+    def _warn_of_memory(self, rows: int, targets: int, candidates: int = 1) -> None:
+        """Warn of a fit that needs much memory: its posterior holds a matrix for each point of every candidate."""
+        points = 1 + LaplaceSettings().affordable(targets).points * (self.uncertainty == "honest")
+        entries = self._memory.matrices * max(rows, targets) ** 2 + candidates * points * targets**2
+        gigabytes = 8e-9 * entries
+        if gigabytes > self._memory.large:
+            warn(
+                MemoryWarning(
+                    f"this fit of {rows} rows and {targets} targets needs about {gigabytes:.0f} GB of memory. Fit a "
+                    "random part of the rows, or use SparseGP for one table and TaskTransformedFeatures for two.",
+                    gigabytes=gigabytes,
+                )
+            )
 
     def _given_values(self, model: Model, choice: KernelChoice) -> list[dict[str, Any]]:
         """Return a start from the kernel and the noise that the user gave, if any."""
@@ -359,6 +398,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
 
         After the `first` search for another observation, this one starts from where that one ended.
         """
+        self._warn_of_memory(len(observation.x), len(z))
         model = Model(FunctionPrior(choice.kernel), observation)
         values = model.values()
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
@@ -366,6 +406,41 @@ class PosteriorRegressor(ProbabilisticRegressor):
         bounds = {path: noise_range(z) for path in paths}
         extra = Extra(paths, bounds) if first is None else Extra(paths, bounds, restarts=0, also=[first.parameters])
         return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
+
+    def _sample_latent(
+        self,
+        name: str,
+        seen: LatentInput,
+        tables: Sequence[np.ndarray],
+        z: np.ndarray,
+        choice: KernelChoice,
+        settings: SamplerSettings,
+        stack_tables: bool = False,
+        first: FitResult | None = None,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """Sample the posterior of targets that may each have seen f in several ways, with tables of their weights.
+
+        After the `first` search for another observation of the same targets, chains start where that one ended.
+        """
+        targets = seen.transformed(z)
+        choice = choice.under("prior.kernel.")
+        noise = noise_start(targets) if seen.logarithm is not None else self._given_noise() or noise_start(targets)
+        model = Model(FunctionPrior(choice.kernel), seen.replace(noise=noise))
+        if first is not None:
+            model = model.with_values(first.parameters)
+        extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(targets)})
+        variables = select(
+            model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+        )
+        starts = functools.partial(_starts, model, z=targets)
+        candidate = sample_latent_inputs(
+            name, model, tables, starts, z, variables, self.seed, settings, stack_tables, progress
+        )
+        held_out = float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan
+        words = f"{len(candidate.values)} draws from chains for {len(tables)} table(s)."
+        sweeps = len(tables) * 2 * (settings.warmup + settings.sweeps)
+        return Fit(candidate, FitResult(model, candidate.medians(), held_out, "sampled", words, sweeps, 0, ()))
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""
@@ -414,7 +489,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
 
     def _set_average(self, average: ModelAverage, result: FitResult | None) -> None:
         self.average_, self.fit_result_ = average, result
-        vars(self).pop("posterior_", None)
+        self.__dict__.pop("posterior_", None)
         self.kernel_ = average.best.prior.covariance
         self.noise_ = average.median("observation.noise")
 
@@ -482,6 +557,22 @@ def free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
         return [*choice.free, *extra.free]
     kernel = {path: value for path, value in model.values().items() if path.startswith("prior.kernel.")}
     return [*(path for path, value in kernel.items() if np.any(value)), *extra.free]  # what is zero is absent
+
+
+def _starts(model: Model, table: np.ndarray, z: np.ndarray) -> Sequence[np.ndarray]:
+    """Return two functions at the rows to start chains from: z on E[x | y] as a straight line, and a smooth fit."""
+    seen: Any = model.observation
+    points, averages = model.prior.covariance.points(seen.x, "x"), seen.averages(table)
+    gram = model.prior.covariance.gram(points, points)
+    covariance = averages.T @ gram @ averages + np.diag(seen.variance)
+    smooth = gram @ (averages @ np.linalg.solve(covariance, z))
+    numeric = numeric_columns(seen.x)
+    if not numeric:
+        return [smooth]
+    x = seen.x[:, numeric].astype(np.float64)
+    scaled = (x - x.mean(axis=0)) / spread(x)
+    slopes, *_ = np.linalg.lstsq(averages.T @ scaled, z, rcond=None)
+    return [np.clip(scaled @ slopes, z.min(), z.max()), smooth]
 
 
 def _is_far_from_normal(residuals: np.ndarray, fewest: int = 20, level: float = 1e-4) -> bool:

@@ -199,14 +199,15 @@ class ProbabilisticRegressor(IndirectRegressor):
             mean = self._in_units(mean)
             variance = variance[:, None] if variance.ndim < mean.ndim else variance
             variance = np.broadcast_to(variance * np.square(self.scale_), mean.shape)
-            return mean, np.sqrt(variance + self._noise_variance(rows) if include_noise else variance)
+            return mean, np.sqrt(variance + self._noise_variance(mean, variance) if include_noise else variance)
         mean = self._in_units(posterior.mean(rows))
         if return_cov:
             covariance = posterior.covariance(rows)
             covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
             covariance = covariance * np.square(self.scale_)
             if include_noise:
-                covariance[np.diag_indices(len(mean))] += self._noise_variance(rows)
+                diagonal = np.diag_indices(len(mean))
+                covariance[diagonal] += self._noise_variance(mean, covariance[diagonal])
             return mean, covariance
         return mean
 
@@ -267,8 +268,8 @@ class ProbabilisticRegressor(IndirectRegressor):
             )
         return float(norm.logpdf(measured.reshape(mean.shape), mean, std).sum() / len(mean))
 
-    def _noise_variance(self, rows: np.ndarray) -> Any:
-        """Return the variance of a measurement's noise at these rows, in the units of the targets squared."""
+    def _noise_variance(self, mean: np.ndarray, variance: np.ndarray) -> Any:
+        """Return the variance of the noise of a measurement where f has this mean and variance, in their units."""
         return np.square(self.noise_ * self.scale_)
 
     def sample(self, X: ArrayLike, n: int = 1, seed: Seed = None) -> np.ndarray:

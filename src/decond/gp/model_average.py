@@ -7,8 +7,8 @@ after the user has stated the facts, their weights maximize the leave-one-out pr
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,12 +40,24 @@ class LaplaceSettings:
 
     points: int = 16
     """Points around each mode, a power of two as Sobol sequences ask."""
+    entries: int = 10**8
+    """Entries of the matrices that posteriors at all points hold (0.8 GB): of more than 2,500 targets there are fewer
+    points. So many targets leave the hyperparameters less open."""
     step: float = 1e-4
     """Step of the central differences of the gradient, on the unconstrained scale."""
     least_curvature: float = 1.0
     """Curvatures below this are taken as this: no proposal is wider than a factor of e."""
     negligible: float = 1e-3
     """Points and modes with less than this share of the weight are dropped."""
+
+    def affordable(self, side: int) -> "LaplaceSettings":
+        """Return the settings for posteriors that hold a matrix of this side.
+
+        >>> [LaplaceSettings().affordable(side).points for side in (100, 3000, 20_000)]
+        [16, 8, 0]
+        """
+        points = self.entries // max(1, side**2)
+        return replace(self, points=min(self.points, 2 ** (points.bit_length() - 1)) if points else 0)
 
 
 class HyperparameterSample(NamedTuple):
@@ -259,18 +271,19 @@ class Candidate(NamedTuple):
             path: _median([v[path] for v in self.values], self.weights) for path in self.values[0] if path in known
         }
 
-    def parts(self, z: np.ndarray) -> list[Any]:
-        """Return the posterior of f at each set of hyperparameters."""
-        models = (self.model.with_values(values) for values in self.values)
-        return [condition(model.prior, model.observation, z) for model in models]
+    def parts(self, z: np.ndarray) -> Iterator[Any]:
+        """Yield the posterior of f at each set of hyperparameters: each is as large as the covariance of z."""
+        for values in self.values:
+            model = self.model.with_values(values)
+            yield condition(model.prior, model.observation, z)
 
-    def predicted(self, parts: Sequence[Any], z: np.ndarray) -> LeftOut:
+    def predicted(self, parts: Iterable[Any], z: np.ndarray) -> LeftOut:
         """Return every target predicted from the others.
 
         Parameters
         ----------
-        parts : sequence of Posterior
-            The posteriors that `parts` returns.
+        parts : iterable of Posterior
+            The posteriors that `parts` yields.
         z : ndarray of shape (m,) or (m, t)
             The centered targets.
         """
@@ -418,7 +431,7 @@ def _median(values: Sequence[Any], weights: np.ndarray) -> Any:
     return float(found[0]) if np.ndim(values[0]) == 0 else np.array(found).reshape(np.shape(values[0]))
 
 
-def _left_out(parts: Sequence[Any], weights: np.ndarray, z: np.ndarray) -> LeftOut:
+def _left_out(parts: Iterable[Any], weights: np.ndarray, z: np.ndarray) -> LeftOut:
     """Return every target predicted from the others, of a mixture of Gaussian posteriors.
 
     The weights of the parts are those given all targets. With several target columns log densities are summed.

@@ -68,7 +68,6 @@ class Posterior(abc.ABC):
 
     def __init__(self, prior: Prior, points: Array, linear: Linearization, z: Array) -> None:
         self.prior, self.points = prior, points
-        self._linear = linear
         self._flat = z.ndim == 1
         self._z: Array = frozen(z[:, None] if self._flat else z)
         self._mean = prior.mean_of(self._z.shape[1])
@@ -224,8 +223,8 @@ class FunctionPosterior(_ProjectedPosterior):
 
     def __init__(self, prior: Prior, points: Array, linear: Linearization, z: Array, factor: Factor) -> None:
         super().__init__(prior, points, linear, z)
-        self._factor = factor
-        self._weights = np.asarray(linear.transformation @ factor.solve(self._residual))
+        self._factor, self._transformation = factor, linear.transformation  # Σ is as large, and not needed any more
+        self._weights = np.asarray(self._transformation @ factor.solve(self._residual))
 
     @property
     def log_evidence(self) -> float:
@@ -233,7 +232,7 @@ class FunctionPosterior(_ProjectedPosterior):
         return gaussian_log_density(self._factor, self._residual)
 
     def _project(self, cross: Array) -> Array:
-        return transposed_times(self._linear.transformation, cross)
+        return transposed_times(self._transformation, cross)
 
     def _inverse(self) -> tuple[Array, Array]:
         return self._factor.solve(self._residual), self._factor.inverse_diagonal()
@@ -263,7 +262,7 @@ class InducingPosterior(_ProjectedPosterior):
         low_rank: LowRankPlusNoise,
     ) -> None:
         super().__init__(prior, points, linear, z)
-        self._low_rank, self._factor = low_rank, low_rank.core
+        self._linear, self._low_rank, self._factor = linear, low_rank, low_rank.core
         self._weights = linear.bridge_transposed(low_rank.rows_solve(self._residual))
 
     @property
@@ -295,6 +294,7 @@ class WeightPosterior(Posterior):
 
     def __init__(self, prior: Prior, points: Array, linear: Linearization, z: Array) -> None:
         super().__init__(prior, points, linear, z)
+        self._linear = linear
         self._features: FeatureMap = prior.features  # type: ignore[attr-defined]
         self._variance: float = prior.variance  # type: ignore[attr-defined]
         features = self._features.transform(points)  # Φᵀ

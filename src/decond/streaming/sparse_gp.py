@@ -77,6 +77,10 @@ class SparseModel(Parametrized):
     objective : {"evidence", "bound"}
         What `log_evidence` is: that of the model, or Titsias' bound of the evidence of the Gaussian process itself,
         which is less by what the inducing points leave open of the variance of f, Σ_j (k(x_j, x_j) - w_jᵀw_j) / 2σ².
+    open_share : float
+        How much of what they leave open, k(x, x) - wᵀw, is there, for a posterior: 1 in the Gaussian process itself.
+    target_noise : float, optional
+        The noise of single targets, where a part of σ is known to stand for what the inducing points leave open.
 
     Examples
     --------
@@ -92,6 +96,8 @@ class SparseModel(Parametrized):
     inducing: Any
     noise: Any = parameter(default=0.1, constraint=positive)
     mediator_noise: Any = parameter(default=None, constraint=nonnegative)
+    open_share: Any = parameter(default=1.0, constraint=nonnegative)
+    target_noise: Any = parameter(default=None, constraint=positive)
     objective: Literal["evidence", "bound"] = "evidence"
 
     def __post_init__(self) -> None:
@@ -134,6 +140,11 @@ class SparseModel(Parametrized):
         whitening = _whitening(self, SETTINGS)
         sums = _statistics(self, whitening, z)
         return RegressionPosterior(sums, whitening.prior, self.noise**2).log_evidence - self.penalty(sums)
+
+    @property
+    def measurement_noise(self) -> float:
+        """The noise of single targets."""
+        return float(self.noise if self.target_noise is None else self.target_noise)
 
     def penalty(self, sums: Statistics) -> float:
         """Return how much less than the evidence the objective is, from the statistics."""
@@ -214,7 +225,9 @@ class SparsePosterior(Posterior):
     """The posterior of f given all rows that the statistics have seen.
 
     With F, q and T = FᵀK̃F + σ²I of the regression and w = R⁻¹k(u, x): E[f(x)] = wᵀFT⁻¹q and
-    var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw.
+    var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw. Where τ = 0, K̃ = I and this is the sparse Gaussian process given all rows,
+    k(x, x) - k(x, u)[k(u, u)⁻¹ - (k(u, u) + σ⁻²LLᵀ)⁻¹]k(u, x) with L = k(u, X). Of what the
+    inducing points leave open, k(x, x) - wᵀw, only the `open_share` counts.
 
     Examples
     --------
@@ -228,18 +241,41 @@ class SparsePosterior(Posterior):
     form = "inducing"
 
     def __init__(self, model: SparseModel, statistics: Statistics, flat: bool) -> None:
-        self.prior, self.points, self.statistics = FunctionPrior(model.kernel), model.inducing, statistics
+        self.model, self.statistics = model, statistics
+        self.prior, self.points = FunctionPrior(model.kernel), model.inducing
         self._flat = flat
         self._mean = np.zeros(statistics.targets)
         self._whitening = _whitening(model, SETTINGS)
         self._regression = RegressionPosterior(statistics, self._whitening.prior, model.noise**2)
         self._weights = multiply(self._whitening.root.T, self._regression.coefficients)
-        self._penalty = model.penalty(statistics)
+        self._share = model.open_share
 
     @property
     def log_evidence(self) -> float:
         """Log p(z), summed over target columns, or its bound."""
-        return self._regression.log_evidence - self._penalty
+        return self._regression.log_evidence - self.model.penalty(self.statistics)
+
+    def parts(self, x: Array) -> tuple[Array, Array, Array]:
+        """Return the mean (q, t) at rows of x, and the variance of f there in two parts.
+
+        Parameters
+        ----------
+        x : ndarray of shape (q, d)
+            Not many rows.
+
+        Returns
+        -------
+        mean : ndarray of shape (q, t)
+        resolved : ndarray of shape (q,)
+            The variance of f(u), as it is seen at x.
+        left_open : ndarray of shape (q,)
+            What inducing points leave open, k(x, x) - wᵀw.
+        """
+        cross = self._cross(x)
+        white, explained = self._explained(cross)
+        seen = (white**2).sum(axis=0)
+        resolved = np.maximum(seen - (explained**2).sum(axis=0), 0.0)
+        return self._means(cross), resolved, np.maximum(self.prior.covariance.diagonal(x) - seen, 0.0)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Raise, because single targets are not kept."""
@@ -252,16 +288,19 @@ class SparsePosterior(Posterior):
         return self.prior.covariance.gram(self.points, x)
 
     def _variances(self, x: Array, cross: Array) -> Array:
-        return self.prior.covariance.diagonal(x) - (self._explained(cross) ** 2).sum(axis=0)
+        white, explained = self._explained(cross)
+        total = self._share * self.prior.covariance.diagonal(x) + (1.0 - self._share) * (white**2).sum(axis=0)
+        return total - (explained**2).sum(axis=0)
 
     def _covariances(self, x: Array, cross: Array) -> Array:
-        explained = self._explained(cross)
-        return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
+        white, explained = self._explained(cross)
+        total = self._share * self.prior.covariance.gram(x, x) + (1.0 - self._share) * multiply(white.T, white)
+        return total - multiply(explained.T, explained)
 
-    def _explained(self, cross: Array) -> Array:
-        """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
-        regression = self._regression
-        return regression.core.half_solve(multiply(regression.root.T, multiply(self._whitening.root, cross)))
+    def _explained(self, cross: Array) -> tuple[Array, Array]:
+        """Return w = R⁻¹k(u, x) and T^(-1/2) Fᵀw."""
+        regression, white = self._regression, multiply(self._whitening.root, cross)
+        return white, regression.core.half_solve(multiply(regression.root.T, white))
 
     def _inverse(self) -> tuple[Array, Array]:
         return self.leave_one_out()

@@ -316,8 +316,17 @@ class Summary:
     @functools.cached_property
     def sample(self) -> Table:
         """The rows that were chosen, in their order."""
-        chosen = sorted(self.chosen, key=lambda one: one.positions[0])
+        chosen = self._in_order
         return Table(np.concatenate([one.rows for one in chosen]), np.concatenate([one.targets for one in chosen]))
+
+    @property
+    def positions(self) -> NDArray[np.intp]:
+        """The number of each of these rows in the whole table."""
+        return np.concatenate([one.positions for one in self._in_order])
+
+    @property
+    def _in_order(self) -> list[_Chosen]:
+        return sorted(self.chosen, key=lambda one: one.positions[0])
 
     @property
     def complete(self) -> bool:
