@@ -180,18 +180,12 @@ class Truth(NamedTuple):
 
     x: "pd.DataFrame"
     f: np.ndarray
-    function: Any = None
-    """f itself, where it is known everywhere."""
 
-    def curve(self, rows: "pd.DataFrame") -> Curve:
-        """Return f of a single column, along given rows or where it is known."""
-        name = str(rows.columns[0])
-        if self.function is not None:
-            values = np.asarray(self.function(rows.to_numpy(dtype=np.float64)), dtype=np.float64).reshape(-1)
-            return Curve(name, rows.iloc[:, 0].to_numpy(), values)
+    def curve(self) -> Curve:
+        """Return f of a single column."""
         at = self.x.iloc[:, 0].to_numpy(dtype=np.float64)
         order = np.argsort(at)
-        return Curve(name, at[order], self.f[order])
+        return Curve(str(self.x.columns[0]), at[order], self.f[order])
 
 
 def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[ArrayLike, ArrayLike]) -> Truth:
@@ -214,7 +208,7 @@ def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[Arra
             "truth", f"truth is {type(truth).__name__}; give a function of rows of x, or rows and values (x, f)."
         )
     values = as_targets(values, "truth", len(rows), "its rows")
-    return Truth(rows, values, truth if callable(truth) else None)
+    return Truth(rows, values)
 
 
 def _chosen_models(models: str | Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +306,7 @@ def _panels(
             label: Curve(str(name), rows[name].to_numpy(), *mean_and_std(model, rows))
             for label, model in found.items()
         }
-        panels.append(Lines("f", curves, known.curve(rows) if known and columns == 1 else None, note))
+        panels.append(Lines("f", curves, known.curve() if known and columns == 1 else None, note))
         note = ""
     shown = [name for name in measured if frame[name].notna().any()]
     panels += [Rows(name, frame[name].to_dict(), 0.95 if name == INSIDE else None) for name in shown]

@@ -1,6 +1,5 @@
 """Checks of a fitted estimator: resolution, error bars, facts, bounds and search."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -236,7 +235,7 @@ def _check_bounds(result: FitResult | None, targets: NDArray[np.float64], settin
         return None
     found = edges(result, targets, settings)
     names = [edge.name for edge in found if not edge.harmless]
-    said = " ".join(f"{edge.sentence[:1].upper()}{edge.sentence[1:]}" for edge in found)
+    said = " ".join(edge.sentence for edge in found)
     state = State.DOUBT if names else State.GOOD
     finding = f"learned numbers sit on the edge of their range ({', '.join(names)})" if names else ""
     question = "Is the optimum inside the range that was searched?"
@@ -265,15 +264,8 @@ def edges(result: FitResult, targets: ArrayLike, settings: FitCheckSettings | No
     >>> [(edge.name, edge.harmless) for edge in edges(gp.fit_result_, np.sin(x))]
     [('noise', True)]
     """
-    deviation = float(np.std(np.asarray(targets, dtype=np.float64)))
+    deviation, small = float(np.std(targets)), (settings or FitCheckSettings()).small_noise
     found: dict[str, Edge] = {}
-    for edge in _all_edges(result, deviation, (settings or FitCheckSettings()).small_noise):
-        if edge.name not in found or found[edge.name].harmless:
-            found[edge.name] = edge
-    return list(found.values())
-
-
-def _all_edges(result: FitResult, deviation: float, small: float) -> Iterator[Edge]:
     for listed in result.on_bounds:
         path = listed.partition(" ")[0]
         name = path.rpartition(".")[2].partition("[")[0].replace("_", " ")
@@ -285,7 +277,9 @@ def _all_edges(result: FitResult, deviation: float, small: float) -> Iterator[Ed
             said = "sits on the upper edge of its range: the function explains next to nothing. Do not rely on it."
         else:
             said = "sits on the edge of its range: these data say little about it. Trust the error bars less."
-        yield Edge(name, bool(noise <= small * deviation), f"the learned {name} {said}")
+        if name not in found or found[name].harmless:
+            found[name] = Edge(name, bool(noise <= small * deviation), f"The learned {name} {said}")
+    return list(found.values())
 
 
 def _check_search(result: FitResult | None) -> Check:
