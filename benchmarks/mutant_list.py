@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
 
 
 THEOREMS, CONTRACTS = "tests/theorems/test_", "tests/contracts/test_"
-ALGEBRA = CONTRACTS + "linear_algebra.py"
+ALGEBRA = "tests/linalg/test_linalg.py"
 KERNELS = CONTRACTS + "every_kernel.py"
 FEATURES = CONTRACTS + "every_feature_map.py"
 POSTERIORS = CONTRACTS + "every_posterior.py"
@@ -116,7 +116,7 @@ KERNELS_AND_FEATURES = [
         ("u / (1.0 + u) - logs", "-logs", KERNELS),
         ("-2.0 * spread, lengthscale", "2.0 * spread, lengthscale", KERNELS),
         ("2.0 * (row_sums * left - first) / lengthscale", "2.0 * (row_sums * left + first) / lengthscale", KERNELS),
-        ("column_sums * right - bar.T", "right - bar.T", KERNELS),
+        ("column_sums * right - second", "right - second", KERNELS),
         ("cosine * sine_bar - sine * cosine_bar", "cosine * sine_bar + sine * cosine_bar", KERNELS),
         ("cosine * cosine_bar + sine * sine_bar", "cosine * cosine_bar - sine * sine_bar", KERNELS),
         ("sine_bar - sine * cosine_bar) * (2.0", "sine_bar - sine * cosine_bar) * (1.0", KERNELS),
@@ -158,7 +158,7 @@ KERNELS_AND_FEATURES = [
         ("size=n, p=weights", "size=n, p=None"),
         ("self.variance * self.kernel.diagonal(a)", "self.kernel.diagonal(a)", KERNELS),
         ("operator.mul, (part.diagonal", "operator.add, (part.diagonal", KERNELS),
-        ("pull_inner(self.variance * adjoint", "pull_inner(adjoint", KERNELS),
+        ("self.variance * slope for", "slope for", KERNELS),
         ("grams[:i] + grams[i + 1 :]", "grams", KERNELS),
         ("self.exponent * gram **", "gram **", KERNELS),
         ("float(np.vdot(adjoint, gram))", "float(np.vdot(adjoint, self.variance * gram))", KERNELS),
@@ -286,7 +286,7 @@ OBSERVATIONS = [
             "np.unique(self.groups, return_counts=True)[1] / self",
         ),
         ("return noise + target_variance", "return noise"),
-        ("add_to_diagonal(noise, target_variance)", "pass"),
+        ("add_to_diagonal(matrix, target_variance)", "pass"),
         ("self.y, tau**2,", "self.y, self.noise**2,"),
         ('gradient["noise"] += 2.0 * self.noise * ridge_bar', 'gradient["noise"] += 0.0', TASKS),
         ('["mediator_noise"] = 2.0 *', '["mediator_noise"] = 1.0 *'),
@@ -333,11 +333,9 @@ OBSERVATIONS = [
         ("+ scatter + logs)", "+ logs)"),
         ("np.diagonal(self._gram) - (half", "np.diagonal(self._gram) + (half"),
         ("0.5 * (np.outer(beta, beta) - multiply", "0.5 * (np.outer(beta, beta) + multiply", POSTERIORS),
-        ("mean_bar = float(beta.sum())", "mean_bar = 0.0", POSTERIORS),
+        ("np.array([beta.sum()])", "np.array([0.0])", POSTERIORS),
         ("self._squares() / v**2 - 1.0 / v", "self._squares() / v**2", POSTERIORS),
         ("pulled.a + pulled.b", "pulled.a", POSTERIORS),
-        ("part.variance + part.mean**2 for part", "part.variance for part", AVERAGES),
-        ("axis=0, b=weights[:, None])", "axis=0)", AVERAGES),
     ),
 ]
 
@@ -442,6 +440,8 @@ REGRESSION = [
         MIXTURES,
         ("part + (mean - center) ** 2 for", "part for"),
         ("weight * (within + step[:, None] * step[None, :])", "weight * within"),
+        ("part.variance + part.mean**2 for part", "part.variance for part", AVERAGES),
+        ("axis=0, b=weights[:, None])", "axis=0)", AVERAGES),
     ),
     *_of(
         "gp/conditioning.py",
