@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    attack,
     calibration,
     cold_start,
     conditional,
@@ -26,6 +27,7 @@ from benchmarks import (
     sparse,
     task_features,
     two_samples,
+    uci,
     zoo,
 )
 from benchmarks.zoo_problems import KINDS, MULTIPLICATIVE, SMALL_NOISE
@@ -49,7 +51,9 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "dual_embedding": dual_embedding.run,
     "conditional": conditional.run,
     "zoo": zoo.run,
+    "uci": uci.run,
     "mutants": mutants.run,
+    "attack": attack.run,
 }
 PLOTS: dict[str, Callable[[Any], Any]] = {
     "evidence": evidence.plot,
@@ -59,6 +63,7 @@ PLOTS: dict[str, Callable[[Any], Any]] = {
     "mean_embedding": mean_embedding.plot,
     "two_samples": two_samples.plot,
     "dual_embedding": dual_embedding.plot,
+    "uci": uci.plot,
 }
 """Pictures of results, for those that have one."""
 
@@ -71,7 +76,11 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"which to run, of {', '.join(RUNS)}; all by default"
     )
-    parser.add_argument("--data", type=Path, help="real_data: folder with the files that decond does not come with")
+    parser.add_argument(
+        "--data", type=Path, help="real_data, uci: folder with the files that decond does not come with"
+    )
+    parser.add_argument("--points", type=int, nargs="+", default=[128, 256, 512], help="uci: inducing points")
+    parser.add_argument("--splits", type=int, default=3, help="uci: how many splits of each table")
     parser.add_argument("--tasks", type=Path, help="sbi_tasks: folder with observations and reference posteriors")
     parser.add_argument(
         "--peers", help=f"{', '.join(AGAINST_PEERS)}: a Python that has the packages of benchmarks/peers.txt"
@@ -88,6 +97,9 @@ def main() -> None:
     problems.add_argument("--first-seed", type=int, default=zoo.FIRST_SEED, help="below 1000 to choose settings on")
     problems.add_argument("--jobs", type=int, default=1, help="processes, with one BLAS thread each")
     problems.add_argument("--check", action="store_true", help="count hints of model.check() as well")
+    campaign = parser.add_argument_group("attack")
+    campaign.add_argument("--tries", type=float, default=1.0, help="the fraction of a whole campaign")
+    campaign.add_argument("--parts", nargs="+", choices=attack.FULL, help="parts of the campaign; all by default")
     parser.add_argument("--results", type=Path, help="folder for NAME.json, NAME.md and NAME.png")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in RUNS]
@@ -98,6 +110,12 @@ def main() -> None:
     against_peers = {"peers": arguments.peers, "quick": arguments.quick}
     options: dict[str, dict[str, Any]] = {
         "real_data": {"folder": arguments.data},
+        "uci": {
+            "folder": arguments.data,
+            "peers": arguments.peers,
+            "splits": arguments.splits,
+            "points": arguments.points,
+        },
         "sbi_tasks": {"tasks": arguments.tasks},
         "zoo": {
             "kinds": arguments.kinds,
@@ -106,6 +124,7 @@ def main() -> None:
             "check": arguments.check,
             "n_jobs": arguments.jobs,
         },
+        "attack": {"tries": arguments.tries, "first_seed": arguments.first_seed, "parts": arguments.parts},
         **dict.fromkeys(AGAINST_PEERS, against_peers),
     }
     for name in arguments.names or RUNS:

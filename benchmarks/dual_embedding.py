@@ -58,8 +58,8 @@ def best_possible(tables: Tables) -> float:
     for scale_x, scale_y in itertools.product(SETTINGS.scales_x, SETTINGS.scales_y):
         features = Nystrom.pivoted(kernels.RBF(scale_x * x.std(axis=0)), x, FEATURES)
         psi = _features(kernels.RBF(scale_y * y.std(axis=0)), y, y_task, FEATURES)
-        saddle = _Dual(psi, y, y_task, centered, is_smooth=True)
-        weights = saddle.weights(saddle.cross(features.transform, x), ridges)
+        saddle = _Dual(*psi, centered, is_smooth=True)
+        weights = saddle.weights(saddle.cross(features.transform(x)), ridges)
         found += [rmse(features(GRID) @ w[:, 0] + z.mean()) for w in weights]
     return min(found)
 

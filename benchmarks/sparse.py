@@ -134,8 +134,8 @@ def compare_given(m: int, n: int, field: Field) -> dict[str, Any]:
     kernel = kernels.RBF(NYSTROEM_LENGTHSCALE)
 
     def fit(points: np.ndarray = known["inducing"]) -> Any:
-        model = SparseModel(kernel, points, NOISE, NO_MEDIATOR_NOISE)
-        return model.condition(model.statistics(table), of="targets")
+        model = SparseModel(kernel, points, NOISE, mediator_noise=0.0)
+        return model.condition(model.statistics(table))
 
     operations = 1.0 * m * n**2
     with field.ready(known, Costs(operations, m * n)) as (peers, absent):

@@ -30,7 +30,7 @@ RIGHT, WRONG, PLAIN, CASCADE = "default, right facts", "default, wrong facts", "
 FIRST_SEED = 1000
 NOTES = [
     "RMSE and width (mean error bar) are in units of the spread of f; coverage is of ± 2 standard deviations.",
-    "Ratios are of means over problems that neither model failed on.",
+    "Ratios are of means over problems that neither model failed on; seconds are those of the processor.",
     "Learned noise is relative to the true one, of problems where the model's resolution is above 1. Below 1 error "
     "bars cannot be relied on, so coverage is also given without these problems.",
     "The best start is the optimum, of those that a search found from its starts, that errs least.",
@@ -142,7 +142,7 @@ def score(problem: Problem, fit: Fit) -> tuple[Row, Any]:
     -------
     row : dict
         ``rmse`` and ``width`` (mean error bar) in units of the spread of f, ``coverage`` of ±2 standard deviations,
-        ``noise`` relative to the true one, ``resolution`` and ``seconds`` of the fit; with small noise also
+        ``noise`` relative to the true one, ``resolution`` and processor ``seconds`` of the fit; with small noise also
         ``best_start``, the ``rmse`` of the best optimum. What a model does not have is left out. ``failure`` is the
         message of what was raised.
     model : object or None
@@ -152,9 +152,9 @@ def score(problem: Problem, fit: Fit) -> tuple[Row, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            start = time.perf_counter()
+            start = time.process_time()
             model = fit(problem)
-            row["seconds"] = time.perf_counter() - start
+            row["seconds"] = time.process_time() - start
             row |= _accuracy(model, problem) | _noise(model, problem)
             if problem.kind == SMALL_NOISE:
                 row |= _best_start(model, problem)

@@ -15,12 +15,17 @@ EXAMPLE = re.compile(r"^(?P<indent> *)>>> .*(?:\n(?! *$).*)*", re.MULTILINE)
 
 def fenced(text: str) -> str:
     """Return a docstring with a fence around each example."""
-    return EXAMPLE.sub(lambda found: f"{found['indent']}```pycon\n{found[0]}\n{found['indent']}```", text)
+    return EXAMPLE.sub(
+        lambda found: f"{found['indent']}```pycon\n{found[0]}\n{found['indent']}```",
+        text,
+    )
 
 
 def declares_fields(cls: Any) -> bool:
     """Tell whether a class takes its fields as arguments, without a constructor or decorator that says so."""
-    return inspect.isclass(cls) and (issubclass(cls, Parametrized) or hasattr(cls, "_field_defaults"))
+    return inspect.isclass(cls) and (
+        issubclass(cls, Parametrized) or hasattr(cls, "_field_defaults")
+    )
 
 
 def parameters_of(cls: Any) -> griffe.Parameters:
@@ -30,7 +35,11 @@ def parameters_of(cls: Any) -> griffe.Parameters:
     return griffe.Parameters(
         griffe.Parameter("self", kind=kind),
         *(
-            griffe.Parameter(one.name, kind=kind, default=None if one.default is one.empty else repr(one.default))
+            griffe.Parameter(
+                one.name,
+                kind=kind,
+                default=None if one.default is one.empty else repr(one.default),
+            )
             for one in found
         ),
     )
@@ -45,4 +54,6 @@ class Reader(griffe.Extension):
 
     def on_class(self, *, cls: griffe.Class, **options: Any) -> None:
         if "__init__" not in cls.members and declares_fields(found := locate(cls.path)):
-            cls.set_member("__init__", griffe.Function("__init__", parameters=parameters_of(found)))
+            cls.set_member(
+                "__init__", griffe.Function("__init__", parameters=parameters_of(found))
+            )

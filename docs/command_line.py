@@ -26,16 +26,28 @@ ABOUT_SHELLS = ("install_completion", "show_completion")
 def page() -> str:
     """Return the page."""
     group: Any = typer.main.get_command(app)
-    commands = [_section(f"decond {name}", command.params, command.help) for name, command in group.commands.items()]
-    return "\n".join([INTRODUCTION, _section("decond", group.params, group.help), *commands])
+    commands = [
+        _section(f"decond {name}", command.params, command.help)
+        for name, command in group.commands.items()
+    ]
+    return "\n".join(
+        [INTRODUCTION, _section("decond", group.params, group.help), *commands]
+    )
 
 
 def _section(name: str, parameters: list[Any], text: str) -> str:
-    words = "\n\n".join(map(_shown, _alike(inspect.cleandoc(text).replace("\b\n", "").replace("\\[", "["))))
+    words = "\n\n".join(
+        map(
+            _shown,
+            _alike(inspect.cleandoc(text).replace("\b\n", "").replace("\\[", "[")),
+        )
+    )
     rows = [
         f"| {_names(parameter)} | {_default(parameter)} | {_meaning(parameter)} |"
         for parameter in parameters
-        if _meaning(parameter) and parameter.name not in ABOUT_SHELLS and not getattr(parameter, "hidden", False)
+        if _meaning(parameter)
+        and parameter.name not in ABOUT_SHELLS
+        and not getattr(parameter, "hidden", False)
     ]
     table = "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
     return f"## {name}\n\n{words}\n\n{table}\n"
@@ -44,28 +56,45 @@ def _section(name: str, parameters: list[Any], text: str) -> str:
 def _alike(text: str) -> list[str]:
     """Split a help text where prose and indented examples meet, and where paragraphs end."""
     groups = itertools.groupby(
-        text.splitlines(), key=lambda line: line[:4] if line.startswith("    ") else bool(line)
+        text.splitlines(),
+        key=lambda line: line[:4] if line.startswith("    ") else bool(line),
     )
     return ["\n".join(lines) for kind, lines in groups if kind]
 
 
 def _shown(paragraph: str) -> str:
-    return f"```text\n{textwrap.dedent(paragraph)}\n```" if paragraph.startswith(" ") else paragraph
+    return (
+        f"```text\n{textwrap.dedent(paragraph)}\n```"
+        if paragraph.startswith(" ")
+        else paragraph
+    )
 
 
 def _names(parameter: Any) -> str:
     is_option = parameter.param_type_name == "option"
-    names = [*parameter.opts, *parameter.secondary_opts] if is_option else [parameter.name.upper()]
+    names = (
+        [*parameter.opts, *parameter.secondary_opts]
+        if is_option
+        else [parameter.name.upper()]
+    )
     return ", ".join(f"`{name}`" for name in names)
 
 
 def _default(parameter: Any) -> str:
-    value = getattr(parameter.default, "value", parameter.default)  # that of an enumeration
-    return f"`{value}`" if isinstance(value, int | float | str | Path) and not isinstance(value, bool) else ""
+    value = getattr(
+        parameter.default, "value", parameter.default
+    )  # that of an enumeration
+    return (
+        f"`{value}`"
+        if isinstance(value, int | float | str | Path) and not isinstance(value, bool)
+        else ""
+    )
 
 
 def _meaning(parameter: Any) -> str:
-    return " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
+    return " ".join((getattr(parameter, "help", None) or "").split()).replace(
+        "|", "\\|"
+    )
 
 
 if __name__ == "__main__":

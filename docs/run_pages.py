@@ -35,7 +35,9 @@ from pathlib import Path
 
 RUN, SHOWN = ("python", "sh"), ("text", "console")
 
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
 """The matrices of pages are small, and threads of BLAS would wait for each other on a busy machine."""
 
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
@@ -86,7 +88,11 @@ class Block:
         if not self.language or not (self.title or self.language in RUN + SHOWN):
             kinds = ", ".join(RUN + SHOWN)
             given = self.language or "no language"
-            raise PageError(self.page, self.line, f'a block of {given}; use {kinds}, or any with title="file"')
+            raise PageError(
+                self.page,
+                self.line,
+                f'a block of {given}; use {kinds}, or any with title="file"',
+            )
 
 
 def read_blocks(page: Path) -> list[Block]:
@@ -97,11 +103,19 @@ def read_blocks(page: Path) -> list[Block]:
         match = FENCE.match(line)
         if opened is None:
             opened = (number, match) if match else None
-        elif match and match["fence"].startswith(opened[1]["fence"]) and not match["info"].strip():
+        elif (
+            match
+            and match["fence"].startswith(opened[1]["fence"])
+            and not match["info"].strip()
+        ):
             language, _, rest = opened[1]["info"].strip().partition(" ")
             title = TITLE.search(rest)
-            code = textwrap.dedent("".join(f"{text}\n" for text in lines[opened[0] : number - 1]))
-            blocks.append(Block(page, opened[0] + 1, language, title[1] if title else "", code))
+            code = textwrap.dedent(
+                "".join(f"{text}\n" for text in lines[opened[0] : number - 1])
+            )
+            blocks.append(
+                Block(page, opened[0] + 1, language, title[1] if title else "", code)
+            )
             opened = None
     if opened:
         raise PageError(page, opened[0], "this block is never closed")
@@ -114,7 +128,9 @@ def shown_pictures(page: Path) -> list[Path]:
     return [(page.parent / name).resolve() for _, name in found]
 
 
-def run_page(page: Path, folder: Path, *, timeout: float | None = None) -> dict[int, str]:
+def run_page(
+    page: Path, folder: Path, *, timeout: float | None = None
+) -> dict[int, str]:
     """Run a page in an empty folder; return what each block printed, by its line.
 
     Raises:
@@ -123,7 +139,9 @@ def run_page(page: Path, folder: Path, *, timeout: float | None = None) -> dict[
     page = page.resolve()
     for block in read_blocks(page):
         block.check_kind()
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    )
     environment = {
         **ONE_THREAD,
         **os.environ,
@@ -156,7 +174,12 @@ def run_blocks(name: str) -> None:
     """Run the blocks of a page in this process and folder. Errors show the page's own lines."""
     page = Path(name)
     text = page.read_text(encoding="utf-8")
-    linecache.cache[page.name] = (len(text), None, text.splitlines(keepends=True), page.name)
+    linecache.cache[page.name] = (
+        len(text),
+        None,
+        text.splitlines(keepends=True),
+        page.name,
+    )
     namespace = vars(sys.modules["__main__"])
     for block in read_blocks(page):
         if block.runs:
@@ -167,14 +190,21 @@ def run_blocks(name: str) -> None:
             target.write_text(block.code, encoding="utf-8")
         elif block.language == "python":
             try:
-                exec(compile("\n" * (block.line - 1) + block.code, page.name, "exec"), namespace)
+                exec(
+                    compile("\n" * (block.line - 1) + block.code, page.name, "exec"),
+                    namespace,
+                )
             except Exception:
                 traceback.print_exc()  # the interpreter's own report would not find the page's lines
                 sys.exit(1)
         elif block.language == "sh":
-            code = subprocess.run(["bash", "-eo", "pipefail", "-c", block.code]).returncode
+            code = subprocess.run(
+                ["bash", "-eo", "pipefail", "-c", block.code]
+            ).returncode
             if code:
-                sys.exit(f'File "{page.name}", line {block.line}: a command failed with exit code {code}')
+                sys.exit(
+                    f'File "{page.name}", line {block.line}: a command failed with exit code {code}'
+                )
 
 
 def _failed_line(output: str) -> int | None:
@@ -192,14 +222,28 @@ def drawn_pictures(page: Path, folder: Path) -> list[tuple[Path, Path]]:
     page = page.resolve()
     for description, name in PICTURE.findall(page.read_text(encoding="utf-8")):
         if not description.strip():
-            raise PageError(page, None, f"{name} has no description; say what is to be seen: ![…]({name})")
+            raise PageError(
+                page,
+                None,
+                f"{name} has no description; say what is to be seen: ![…]({name})",
+            )
     for shown in shown_pictures(page):
         if shown.parent.parts[-2:] != ("images", page.stem):
-            raise PageError(page, None, f"{shown} is a picture of another page; put it into images/{page.stem}")
+            raise PageError(
+                page,
+                None,
+                f"{shown} is a picture of another page; put it into images/{page.stem}",
+            )
         if not (folder / shown.name).is_file():
-            raise PageError(page, None, f"the page shows {shown.name}, but its code does not write it")
+            raise PageError(
+                page,
+                None,
+                f"the page shows {shown.name}, but its code does not write it",
+            )
         if _is_blank(folder / shown.name):
-            raise PageError(page, None, f"its code writes {shown.name}, but nothing is drawn in it")
+            raise PageError(
+                page, None, f"its code writes {shown.name}, but nothing is drawn in it"
+            )
     return [(shown, folder / shown.name) for shown in shown_pictures(page)]
 
 
@@ -215,7 +259,11 @@ def check_pictures(page: Path, folder: Path) -> None:
     """Raise unless each picture that the page shows is there, and its code draws one of that name."""
     for kept, _ in drawn_pictures(page, folder):
         if not kept.is_file():
-            raise PageError(page, None, f"{kept.name} is missing; run python docs/run_pages.py {page} --pictures")
+            raise PageError(
+                page,
+                None,
+                f"{kept.name} is missing; run python docs/run_pages.py {page} --pictures",
+            )
 
 
 def write_pictures(page: Path, folder: Path) -> None:
@@ -231,7 +279,9 @@ def shown_outputs(page: Path) -> list[tuple[Block, Block]]:
     return [
         (block, output)
         for block, output in itertools.pairwise(blocks)
-        if block.runs and output.language == "text" and "not run here" not in output.code
+        if block.runs
+        and output.language == "text"
+        and "not run here" not in output.code
     ]
 
 
@@ -241,26 +291,42 @@ def check_outputs(page: Path, printed: dict[int, str]) -> None:
         _lines_shown(output, printed[block.line], _alike)
 
 
-def _lines_shown(output: Block, printed: str, same: Callable[[str, str], bool]) -> list[str]:
+def _lines_shown(
+    output: Block, printed: str, same: Callable[[str, str], bool]
+) -> list[str]:
     """Return the printed line for each shown one, gaps and blank lines as they are; raise where there is none."""
     lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
-    ways: dict[int, list[str]] = {0: []}  # how many printed lines are accounted for, and as what
+    ways: dict[int, list[str]] = {
+        0: []
+    }  # how many printed lines are accounted for, and as what
     for number, shown in enumerate(output.code.splitlines(), start=output.line):
         if shown.strip() == GAP:
             first = min(ways)
             ways = {end: [*ways[first], shown] for end in range(first, len(lines) + 1)}
         elif shown.strip():
             here = {at: lines[at] for at in ways if at < len(lines)}
-            ways = {at + 1: [*ways[at], line] for at, line in here.items() if same(shown, line)}
+            ways = {
+                at + 1: [*ways[at], line]
+                for at, line in here.items()
+                if same(shown, line)
+            }
             if not ways:
-                instead = f"\nbut:\n{next(iter(here.values()))}" if len(here) == 1 else ""
-                raise PageError(output.page, number, f"the code above does not print this line:\n{shown}{instead}")
+                instead = (
+                    f"\nbut:\n{next(iter(here.values()))}" if len(here) == 1 else ""
+                )
+                raise PageError(
+                    output.page,
+                    number,
+                    f"the code above does not print this line:\n{shown}{instead}",
+                )
         else:
             ways = {at: [*found, shown] for at, found in ways.items()}
     if len(lines) not in ways:
         more = lines[max(ways)]
         raise PageError(
-            output.page, output.line, f"the code above prints another line; show it, or put {GAP} for it:\n{more}"
+            output.page,
+            output.line,
+            f"the code above prints another line; show it, or put {GAP} for it:\n{more}",
         )
     return ways[len(lines)]
 
@@ -309,15 +375,26 @@ def _renewed(output: Block, printed: str) -> list[str]:
         found = _lines_shown(output, printed, _same_words)
     except PageError:
         return everything
-    return [old if GAP in old else new for old, new in zip(output.code.splitlines(), found, strict=True)]
+    return [
+        old if GAP in old else new
+        for old, new in zip(output.code.splitlines(), found, strict=True)
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Run the code on pages of the documentation.")
+    parser = argparse.ArgumentParser(
+        description="Run the code on pages of the documentation."
+    )
     parser.add_argument("pages", nargs="+", type=Path, help="Markdown files")
-    parser.add_argument("--pictures", action="store_true", help="copy shown pictures to docs/images/PAGE/")
     parser.add_argument(
-        "--outputs", action="store_true", help="put what blocks print into the text blocks after them"
+        "--pictures",
+        action="store_true",
+        help="copy shown pictures to docs/images/PAGE/",
+    )
+    parser.add_argument(
+        "--outputs",
+        action="store_true",
+        help="put what blocks print into the text blocks after them",
     )
     options = parser.parse_args(arguments)
     for page in options.pages:
@@ -326,7 +403,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 printed = run_page(page, Path(folder))
                 print(*printed.values(), sep="", end="")
                 (write_outputs if options.outputs else check_outputs)(page, printed)
-                (write_pictures if options.pictures else check_pictures)(page, Path(folder))
+                (write_pictures if options.pictures else check_pictures)(
+                    page, Path(folder)
+                )
             except PageError as error:
                 print(error, file=sys.stderr)
                 return 1

@@ -1,5 +1,6 @@
 """GPyTorch's SGPR: an exact Gaussian process whose kernel goes through inducing points, with the trace term."""
 
+import time
 from typing import Any
 
 import gpytorch
@@ -87,7 +88,7 @@ def natural_slope(raw: torch.Tensor) -> torch.Tensor:
 
 def fit(problem: dict[str, Any]) -> dict[str, Any]:
     """Learn everything by our recipe: of many rows a sample first, then all of them; predict new rows."""
-    sgpr = SGPR(problem)
+    start, sgpr = time.process_time(), SGPR(problem)
     if len(problem["z"]) > 2 * problem["sample"]:
         chosen = np.random.default_rng(0).choice(len(problem["z"]), problem["sample"], replace=False)
         first = SGPR(problem, chosen)
@@ -98,8 +99,14 @@ def fit(problem: dict[str, Any]) -> dict[str, Any]:
         sgpr.maximize(problem["iterations"])
     sgpr.model.eval()
     with torch.no_grad():
-        mean = sgpr.model(torch.tensor(problem["x_new"])).mean.numpy()
-    return {"rmse": float(np.sqrt(np.mean((mean - problem["f_new"]) ** 2)))}
+        found = sgpr.likelihood.eval()(sgpr.model(torch.tensor(problem["x_new"])))
+        errors, std = found.mean.numpy() - problem["f_new"], found.variance.sqrt().numpy()
+    return {
+        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "nll": float(np.mean(0.5 * (errors / std) ** 2 + np.log(std)) + 0.5 * np.log(2.0 * np.pi)),
+        "coverage": float(np.mean(np.abs(errors) <= 1.96 * std)),
+        "processor_seconds": time.process_time() - start,
+    }
 
 
 def prepare(problem: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ __all__ = [
     "as_weights",
     "check_choice",
     "check_column_names",
+    "check_finite",
     "check_same_length",
     "column_names",
     "frozen",
@@ -35,7 +36,7 @@ Seed = int | np.random.Generator | None
 """What starts a random generator; None is 0."""
 
 
-def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
+def as_rows(value: ArrayLike, name: str, *, labels: bool = False, missing: bool = False) -> np.ndarray:
     """Return points as rows: float64 of shape (n, d); a 1-D array is taken as (n, 1).
 
     With `labels` the entries may also be text or other labels, which are passed on as they are.
@@ -48,6 +49,8 @@ def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
         The name of the argument, for errors.
     labels : bool
         Whether entries may be text or other labels.
+    missing : bool
+        Whether entries may be NaN.
 
     Returns
     -------
@@ -72,12 +75,14 @@ def as_rows(value: ArrayLike, name: str, *, labels: bool = False) -> np.ndarray:
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ArgumentError(name, f"{name} is empty (shape {rows.shape}); give at least one row and one column.")
     if rows.dtype == np.float64:
-        _check_finite(rows, name)
+        _check_finite(np.where(np.isnan(rows), 0.0, rows) if missing else rows, name)
         return np.ascontiguousarray(rows)
     return rows
 
 
-def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False) -> np.ndarray:
+def as_row(
+    value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = False, missing: bool = False
+) -> np.ndarray:
     """Return one point as a row (1, d): a number, a 1-D array or dict of d values, or a single row of a table.
 
     Parameters
@@ -88,6 +93,8 @@ def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = Fa
         The name of the argument, for errors.
     labels : bool
         Whether entries may be text or other labels.
+    missing : bool
+        Whether entries may be NaN.
 
     Returns
     -------
@@ -103,7 +110,7 @@ def as_row(value: ArrayLike | Mapping[str, Any], name: str, *, labels: bool = Fa
     if isinstance(value, Mapping):
         value = [_one_value(item, f"{name}[{key!r}]") for key, item in value.items()]
     array = _as_array(value, name, labels)
-    rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels)
+    rows = as_rows(array.reshape(1, -1) if array.ndim < 2 else array, name, labels=labels, missing=missing)
     if len(rows) != 1:
         raise ArgumentError(
             name,
@@ -376,6 +383,31 @@ def check_same_length(value: Sized, name: str, length: int, partner: str) -> Non
             f"{name} has {len(value)} rows but {partner} has {length}; they are paired row by row, so both need "
             "the same number. Check that no rows were dropped from one of them.",
         )
+
+
+def check_finite(value: ArrayLike, name: str, shape: tuple[int, ...]) -> None:
+    """Raise unless a value is finite numbers for an array of this shape: one, or as many as it has.
+
+    Parameters
+    ----------
+    value : array_like
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    shape : tuple of int
+        What the value has to fit.
+
+    Examples
+    --------
+    >>> check_finite([1.0, np.nan], "offset", (2,))
+    Traceback (most recent call last):
+        ...
+    decond.errors.ArgumentError: offset has 1 value(s) that are NaN or infinite, the first at row 1 (nan)...
+    """
+    numbers = _as_array(value, name, labels=False)
+    if numbers.ndim and numbers.shape != shape:
+        raise ArgumentError(name, f"{name} has shape {numbers.shape}; {shape} is needed.")
+    _check_finite(np.atleast_1d(numbers), name)
 
 
 def frozen(array: ArrayLike) -> Any:

@@ -1,21 +1,23 @@
-"""Fitted models as files: arrays plus a JSON header, never pickle.
+"""Fitted models and posteriors as files: arrays plus a JSON header, never pickle.
 
 A model file is an uncompressed zip with ``header.json`` (what it is, who wrote it, the model as a tree) and
 ``arrays/0.npy``, ``arrays/1.npy``, … (plain NumPy arrays). Reading one builds only classes of decond, through
 their constructors with all checks; nothing in a file can be executed. Entries are stored uncompressed, so a file
-never holds more than its own size in bytes, and a compressed entry, which could unfold to any size, is refused.
+never holds more than its own size in bytes, and a compressed entry, which could unfold to any size, is refused. Every
+size that a file states is compared with its bytes before anything is built: reading takes time and memory in
+proportion to the file. What is computed from a model, such as the Gram matrix of its rows, waits until it is asked.
 
 In the tree, numbers, text, booleans, None, lists and dicts with text keys stand for themselves. Everything else is
 an object with one key that starts with ``$``:
 
-==============================================  ================================================
+==============================================  ======================================================
 ``{"$array": 3, "dtype": …, "shape": …}``       the array in ``arrays/3.npy``
 ``{"$labels": […], "shape": …}``                an array of labels (text and numbers as they are)
 ``{"$tuple": […]}``                             a tuple
 ``{"$dict": [[key, value], …]}``                a dict with other keys
 ``{"$float": "nan"}``                           a number that JSON lacks: nan, inf, -inf
-``{"$class": "kernels.RBF", "fields": {…}}``    a kernel, feature map, prior or observation of decond
-==============================================  ================================================
+``{"$class": "kernels.RBF", "fields": {…}}``    a kernel, feature map, prior, observation or part of a posterior
+==============================================  ======================================================
 
 The *format version* decides whether a file can be read. The same format written by another minor version of decond
 is read, with a `VersionWarning`, because predictions may then differ in their last digits.
@@ -30,8 +32,10 @@ import json
 import math
 import os
 import platform
+import typing
 import uuid
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from io import BytesIO
@@ -47,10 +51,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from decond import features, gp, kernels, streaming
+from decond import embeddings, features, gp, kernels, lfi, streaming
 from decond.errors import ArgumentTypeError
 from decond.messages import near_files, warn
-from decond.parameters import Parametrized
+from decond.parameters import Kept, Parametrized
 
 __all__ = ["ModelFileError", "VersionWarning", "load", "save"]
 
@@ -59,6 +63,20 @@ _FORMAT_VERSION = 1
 _HEADER = "header.json"
 _ARRAY_KINDS = "biufU"
 """Kinds of arrays that are stored: booleans, whole numbers, floats and text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadSettings:
+    """What a model file may ask for; fitted models stay far below."""
+
+    containers: int = 100_000
+    """Lists and objects in the header: each may take a hundred times its bytes as a Python object."""
+
+    repeats: int = 10
+    """How many times the bytes of the file all references to arrays may hold together."""
+
+    size: int = 100_000
+    """Whole numbers within a kernel or feature map, multiplied where they nest; more if the file has more bytes."""
 
 
 class ModelFileError(ValueError):
@@ -95,15 +113,15 @@ class VersionWarning(UserWarning):
         self.path, self.written_by, self.read_by = path, written_by, read_by
 
 
-def save(estimator: BaseEstimator, path: str | PathLike[str]) -> None:
-    """Write a fitted estimator to one file.
+def save(estimator: BaseEstimator | lfi.Posterior, path: str | PathLike[str]) -> None:
+    """Write a fitted estimator or a posterior to one file.
 
     The file appears whole or not at all: it is written beside its place and then moved there. The same model gives
     the same bytes.
 
     Parameters
     ----------
-    estimator : estimator of decond
+    estimator : estimator of decond, or Posterior
         Fitted; not a subclass, nor a pipeline around one.
     path : path-like
         Where to write; ``.decond`` is the usual suffix.
@@ -127,27 +145,25 @@ def save(estimator: BaseEstimator, path: str | PathLike[str]) -> None:
     True
     """
     known, name = _estimators(), type(estimator).__name__
-    if known.get(name) is not type(estimator):
+    encoder = _Encoder()
+    if isinstance(estimator, lfi.Posterior):
+        content = {"class": "Posterior", "state": encoder.encode(estimator, "posterior")}
+    elif known.get(name) is not type(estimator):
         raise ArgumentTypeError(
             "estimator",
-            f"{name} cannot be saved; save takes a fitted estimator of decond: {', '.join(sorted(known))}. Save the "
-            "estimator itself, not a subclass or a pipeline around it.",
+            f"{name} cannot be saved; save takes a fitted estimator of decond ({', '.join(sorted(known))}) or a "
+            "posterior. Save the estimator itself, not a subclass or a pipeline around it.",
         )
-    check_is_fitted(estimator)
-    encoder = _Encoder()
-    header = {
-        "format": _FORMAT,
-        "format_version": _FORMAT_VERSION,
-        "versions": _versions(),
-        "class": name,
-        "params": encoder.encode(estimator.get_params(deep=False), name),
-        "state": encoder.encode(estimator._fitted_state(), name),
-    }
+    else:
+        check_is_fitted(estimator)
+        params = encoder.encode(estimator.get_params(deep=False), name)
+        content = {"class": name, "params": params, "state": encoder.encode(estimator._fitted_state(), name)}
+    header = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "versions": _versions(), **content}
     _write(Path(path), header, encoder.arrays)
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """Return the fitted estimator in a file; its predictions are those of the one that was saved, bit for bit.
+    """Return the estimator or posterior in a file; its answers are those of the one that was saved, bit for bit.
 
     Parameters
     ----------
@@ -156,7 +172,7 @@ def load(path: str | PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator
+    estimator or Posterior
 
     Raises
     ------
@@ -178,22 +194,33 @@ def load(path: str | PathLike[str]) -> Any:
         header = container.header
         _check_format(header, path)
         known, name = _estimators(), header.get("class")
-        if not isinstance(name, str) or name not in known:
+        if not isinstance(name, str) or name not in {*known, "Posterior"}:
             raise ModelFileError(
-                f"{path} holds a {name!r}, which this decond does not know; it knows "
-                f"{', '.join(sorted(known))}. Load it with the decond that wrote it ({_writer(header)}).",
+                f"{path} holds a {name!r}, which this decond does not know; it knows {', '.join(sorted(known))} and "
+                f"posteriors. Load it with the decond that wrote it ({_writer(header)}).",
                 path=path,
                 entry=_HEADER,
             )
         _warn_of_other_version(header, path)
-        decoder = _Decoder(container.array)
+        decoder = _Decoder(container.array, max(LoadSettings.size, container.n_bytes))
         try:
+            state = decoder.decode(header["state"])
+            if name == "Posterior":
+                return _checked_posterior(state)
             estimator = known[name](**decoder.decode(header["params"]))
-            estimator._restore(decoder.decode(header["state"]))
+            estimator._restore(state)
         except ModelFileError as error:
             error.path = path
             raise
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ModelFileError(
                 f"{path} does not describe a fitted {name} ({type(error).__name__}: {error}). It was changed or "
                 "damaged; fit the model again and save it.",
@@ -201,6 +228,12 @@ def load(path: str | PathLike[str]) -> Any:
                 entry=_HEADER,
             ) from error
         return estimator
+
+
+def _checked_posterior(state: object) -> lfi.Posterior:
+    if not isinstance(state, lfi.Posterior):
+        raise TypeError(f"its state is a {type(state).__name__}")
+    return state
 
 
 # ---- the classes that a file may name ------------------------------------------------------------------------
@@ -214,13 +247,23 @@ def _estimators() -> dict[str, Any]:
 
 
 @functools.cache
-def _parts() -> dict[str, type]:
+def _parts() -> dict[str, type[Kept]]:
     """Return the kernels, feature maps, priors, observations and models of decond, by names like "kernels.RBF"."""
-    return {
-        f"{package.__name__.rpartition('.')[2]}.{name}": found
-        for package in (kernels, features, gp, streaming)
-        for name, found in _classes(package, Parametrized)
-    }
+    parts: dict[str, type[Kept]] = {}
+    for package in (embeddings, kernels, features, gp, streaming):
+        prefix = package.__name__.rpartition(".")[2]
+        parts.update((f"{prefix}.{name}", part) for name, part in _classes(package, Kept))
+    return parts | {f"lfi.{part.__name__}": part for part in _subclasses(Kept) if _is_of_lfi(part)}
+
+
+def _subclasses(base: type[Kept]) -> Iterator[type[Kept]]:
+    for found in base.__subclasses__():
+        yield found
+        yield from _subclasses(found)
+
+
+def _is_of_lfi(found: type) -> bool:
+    return f"{found.__module__}.".startswith(f"{lfi.__name__}.") and not inspect.isabstract(found)
 
 
 def _classes(package: ModuleType, base: type) -> Iterator[tuple[str, type]]:
@@ -318,11 +361,13 @@ def _entry(name: str) -> zipfile.ZipInfo:
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator["_Container"]:
     """Open a model file; whatever zipfile finds wrong with it becomes a `ModelFileError`."""
-    if path.is_dir():
-        raise ModelFileError(f"{path} is a folder. Give the file that decond.save or `decond fit` wrote.", path=path)
     if not path.exists():
         near = near_files(path, [".decond"], "Give the file that decond.save or `decond fit` wrote.", "model")
         raise FileNotFoundError(f"there is no file {path}{near}")
+    if not path.is_file():  # reading a pipe or a device might never end
+        raise ModelFileError(
+            f"{path} is a folder or a device. Give the file that decond.save or `decond fit` wrote.", path=path
+        )
     with path.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as archive:
@@ -342,22 +387,31 @@ class _Container:
 
     def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
         self.archive, self.path = archive, path
+        self.n_bytes = path.stat().st_size
+        self._left = LoadSettings.repeats * self.n_bytes
         self._check_entries()
         self.header = self._read_header()
 
     def array(self, index: object) -> NDArray[Any]:
         """Return one array; never unpickles, never allocates more than the file holds."""
         name = f"arrays/{index}.npy"
-        if type(index) is not int or name not in self.archive.namelist():
+        entry = self.archive.NameToInfo.get(name) if type(index) is int else None
+        if entry is None:
             raise self._error(f"its header refers to array {index!r}, which is not there", _HEADER)
+        self._left -= entry.file_size
+        if self._left < 0:
+            raise self._error("its header repeats its arrays too often", _HEADER)
         try:
-            return _array(self.archive.read(name))
+            return _array(self.archive.read(entry))
         except (OverflowError, SyntaxError, TokenError, TypeError, ValueError) as error:
             raise self._error(f"{name} is not a plain array: {error}", name) from error
 
     def _read_header(self) -> dict[str, Any]:
+        content = self.archive.read(_HEADER)
+        if content.count(b"[") + content.count(b"{") > LoadSettings.containers:
+            raise self._error(f"its header has more than {LoadSettings.containers} lists and objects", _HEADER)
         try:
-            header = json.loads(self.archive.read(_HEADER), parse_constant=_refuse_constant)
+            header = json.loads(content, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise self._error(f"its header cannot be read: {error}", _HEADER) from error
         if not isinstance(header, dict):
@@ -371,16 +425,16 @@ class _Container:
         if _HEADER not in names:
             raise self._error(f"it is a zip without {_HEADER}")
         known = {_HEADER, *(f"arrays/{i}.npy" for i in range(len(names)))}
-        repeated = [name for name in set(names) if names.count(name) > 1]
-        if repeated:
-            raise self._error(f"more than one of its entries is called {repeated[0]!r}", repeated[0])
+        if len(set(names)) < len(names):
+            repeated = Counter(names).most_common(1)[0][0]
+            raise self._error(f"more than one of its entries is called {repeated!r}", repeated)
         for entry in entries:
             if entry.filename not in known:
                 raise self._error(f"it has an unexpected entry {entry.filename!r}", entry.filename)
             is_encrypted = bool(entry.flag_bits & 0x1)
             if entry.compress_type != zipfile.ZIP_STORED or is_encrypted:
                 raise self._error(f"its entry {entry.filename!r} is compressed or encrypted", entry.filename)
-        if sum(entry.file_size for entry in entries) > self.path.stat().st_size:
+        if sum(entry.file_size for entry in entries) > self.n_bytes:
             raise self._error("its entries claim more bytes than the file has")
 
     def _error(self, what: str, entry: str | None = None) -> ModelFileError:
@@ -401,7 +455,7 @@ def _array(content: bytes) -> NDArray[Any]:
     if dtype.hasobject or dtype.names is not None or dtype.kind not in _ARRAY_KINDS:
         raise ValueError(f"it holds {dtype}, and only numbers and text are read (never pickled objects)")
     size = dtype.itemsize * math.prod(shape)
-    if min(shape, default=0) < 0 or size != len(content) - stream.tell():
+    if min(shape, default=0) < 0 or max(shape, default=0) > len(content) or size != len(content) - stream.tell():
         raise ValueError(f"its shape {shape} does not fit its {len(content) - stream.tell()} bytes")
     flat = np.frombuffer(content, dtype, math.prod(shape), stream.tell()) if size else np.empty(0, dtype)
     return flat.reshape(shape, order="F" if fortran else "C").copy("K")
@@ -455,7 +509,7 @@ class _Encoder:
             return {"$dict": [list(pair) for pair in pairs]}
         if type(value) is np.ndarray:
             return self._array(value, path)
-        if isinstance(value, Parametrized):
+        if isinstance(value, Kept):
             return self._part(value, path)
         raise ArgumentTypeError(
             path,
@@ -487,19 +541,23 @@ class _Encoder:
                 "own kernels and features: loading never runs code that a file names. Compose the kernel from "
                 "decond.kernels, or keep a script that fits the model again.",
             )
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {"$class": name, "fields": {key: self.encode(item, f"{path}.{key}") for key, item in fields.items()}}
+        fields = {key: self.encode(item, f"{path}.{key}") for key, item in value._fields().items()}
+        return {"$class": name, "fields": fields}
 
 
 class _Decoder:
     """Turns JSON trees back into states; `array` returns the array with a given number, a new one each time.
 
+    Whole numbers of parts say how large something is, such as the number of random features. Where parts nest, they
+    multiply, and their product may be `largest` at most.
+
     >>> _Decoder([np.ones(3)].__getitem__).decode({"$tuple": [{"$array": 0, "dtype": "<f8", "shape": [3]}, None]})
     (array([1., 1., 1.]), None)
     """
 
-    def __init__(self, array: Callable[[int], NDArray[Any]]) -> None:
-        self.array = array
+    def __init__(self, array: Callable[[int], NDArray[Any]], largest: int = LoadSettings.size) -> None:
+        self.array, self._allowed = array, float(largest)
+        self._made: dict[str, Any] = {}
         self._tagged: dict[str, Callable[[dict[str, Any]], Any]] = {
             "$array": self._array,
             "$labels": self._labels,
@@ -548,4 +606,38 @@ class _Decoder:
                 "decond. The file was changed, or written by a newer decond.",
                 entry=_HEADER,
             )
-        return _parts()[name](**{key: self.decode(item) for key, item in tree["fields"].items()})
+        key = json.dumps(tree, sort_keys=True)  # what several parts share is made once
+        if key not in self._made:
+            fields, part = tree["fields"], _parts()[name]
+            if issubclass(part, Parametrized):
+                self._made[key] = self._module(name, fields)
+            else:
+                self._made[key] = part._restored(**{field: self.decode(item) for field, item in fields.items()})
+        return self._made[key]
+
+    def _module(self, name: str, fields: dict[str, Any]) -> Any:
+        outside = self._allowed
+        self._allowed /= math.prod(max(1, abs(v)) for key, v in fields.items() if type(v) is int and key != "seed")
+        if self._allowed < 1.0:
+            raise ModelFileError(
+                f"the model file asks for a {name} of a size that its bytes do not back up; it was changed.",
+                entry=_HEADER,
+            )
+        part: Any = _parts()[name](**{key: self.decode(item) for key, item in fields.items()})
+        self._allowed = outside
+        for field in dataclasses.fields(part):
+            _check_modules(getattr(part, field.name), field, name)
+        return part
+
+
+def _check_modules(value: Any, field: dataclasses.Field, name: str) -> None:
+    """Raise unless a field that is declared to hold kernels or feature maps does."""
+    several = typing.get_args(field.type)[:1]
+    declared = several[0] if several else field.type
+    if isinstance(declared, type) and issubclass(declared, Parametrized):
+        for item in value if several else (value,):
+            if not isinstance(item, declared):
+                raise ModelFileError(
+                    f"the model file has a {type(item).__name__} as {field.name} of {name}; it was changed.",
+                    entry=_HEADER,
+                )

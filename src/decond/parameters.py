@@ -26,6 +26,7 @@ from decond.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
     "Constraint",
+    "Kept",
     "Parametrized",
     "constraints",
     "leaves",
@@ -94,8 +95,29 @@ def parameter(*, default: Any = dataclasses.MISSING, constraint: Constraint = re
     return dataclasses.field(default=default, metadata={"constraint": constraint, "per_column": per_column})
 
 
+class Kept:
+    """Base of other classes that a file may hold: arguments that make an equal object stand for it.
+
+    >>> @dataclasses.dataclass
+    ... class Draws(Kept):
+    ...     points: list[float]
+    >>> Draws._restored(**Draws([1.0])._fields())
+    Draws(points=[1.0])
+    """
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the arguments of `_restored`: by default those of a dataclass."""
+        found = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in found if field.init}
+
+    @classmethod
+    def _restored(cls, **fields: Any) -> Self:
+        """Return the object that `_fields` describes."""
+        return cls(**fields)
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, dataclasses.field))
-class Parametrized:
+class Parametrized(Kept):
     """Base of kernels, features, priors and observations: a frozen dataclass with declared parameters.
 
     >>> class Line(Parametrized):

@@ -11,8 +11,7 @@ from commands import decond, invoke, refusal
 from expected import raised, refused, says_little
 from report_pages import ReportPage, chart_of
 
-from decond.cli.fit_command import _with_options
-from decond.cli.fit_request import CHECKED_SIZE, FitJob, FitRequest, prepare
+from decond.cli.fit_command import CHECKED_SIZE, FitJob, FitRequest, _with_options, prepare
 from decond.estimators.aggregate import LOOKS_LISTED, LOOKS_SAMPLED
 from decond.estimators.task_transformed import LOOKS_MEAN, LOOKS_SINGLE
 from decond.io import load
@@ -54,13 +53,13 @@ SPARSE = ("fit", "table.csv", "--x", "x", "--z", "z", "--sparse", "--inducing", 
 
 def of_pairs(**options):
     """Return what `TWO_TABLES` asks for, and more."""
-    return FitRequest([Path("pairs.csv"), Path("task.csv")], ["wind"], ["pressure"], "power", **options)
+    return FitRequest([Path("pairs.csv"), Path("task.csv")], ["wind"], "power", ["pressure"], **options)
 
 
 def of_days(**options):
     """Return what `DAYS` asks for unless options say otherwise."""
     options = {"aggregate": True, "restarts": 0, **options}
-    return FitRequest([Path("hours.csv"), Path("days.csv")], ["wind"], ["day"], "power", **options)
+    return FitRequest([Path("hours.csv"), Path("days.csv")], ["wind"], "power", ["day"], **options)
 
 
 def fitted(request):
@@ -336,7 +335,7 @@ def test_wrong_tables_are_refused_before_fitting(change, fault):
 def test_swapped_tables_are_asked_about():
     write_pairs_and_task(6, 6)
     with raised(TableError, table="task.csv", column="wind") as caught:
-        prepare(FitRequest([Path("task.csv"), Path("pairs.csv")], ["wind"], ["pressure"], "power"))
+        prepare(FitRequest([Path("task.csv"), Path("pairs.csv")], ["wind"], "power", ["pressure"]))
     assert "pairs.csv" in str(caught.value)
 
 

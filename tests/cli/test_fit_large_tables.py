@@ -13,7 +13,7 @@ import pytest
 from commands import decond, refusal
 from report_pages import ReportPage
 
-from decond.cli.fit_request import FitRequest, prepare
+from decond.cli.fit_command import FitRequest, prepare
 from decond.io import load
 
 ROWS = 3000
@@ -49,7 +49,7 @@ def test_files_give_the_model_of_the_same_table_as_text(folder):
 
 
 def test_the_picture_shows_a_sample_of_a_table_on_disk(folder):
-    request = FitRequest([folder / "table"], ["wind", "height"], [], "power", sparse=True)
+    request = FitRequest([folder / "table"], ["wind", "height"], "power", sparse=True)
     job = prepare(request)
     assert job.x is None  # nothing was read yet
     seen, table = job.with_rows(None), pd.read_csv("table.csv", dtype=str).astype(float)

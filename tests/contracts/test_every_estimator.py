@@ -193,7 +193,7 @@ def test_the_same_seed_gives_the_same_answers(name, data, model):
     ("taker", "settings"),
     [
         ("DualEmbedding", {"regularization": 1.0}),
-        ("TaskTransformedFeatures", {"features": "fourier", "optimize": False}),
+        ("TaskTransformedFeatures", {"n_features": 5, "sample_size": 10, "optimize": False}),
     ],
 )
 def test_the_seed_may_be_none_or_a_generator(taker, settings, data):

@@ -1,5 +1,6 @@
 """What every method of likelihood-free inference keeps: the support, the seed, the budget, the time."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from expected import refused
 from scipy import stats
 
-from decond import lfi
+from decond import lfi, load, save
 from decond.errors import ArgumentTypeError
 from decond.lfi.exceptions import TimeLimitWarning
 
@@ -97,3 +98,48 @@ def test_a_missing_simulator_is_asked_for(name):
 def test_a_method_that_is_not_fitted_says_so(name):
     with pytest.raises(RuntimeError):
         made(name).posterior(OBSERVED)
+
+
+@pytest.mark.parametrize("name", lfi.METHODS)
+def test_a_posterior_that_was_kept_answers_as_before(name, tmp_path):
+    posterior = posterior_of(made(name, seed=4))
+    save(posterior, tmp_path / "posterior.decond")
+    theta = PRIOR.sample(5, seed=3)
+    for kept in (pickle.loads(pickle.dumps(posterior)), load(tmp_path / "posterior.decond")):
+        np.testing.assert_array_equal(kept.quantile([0.1, 0.9]), posterior.quantile([0.1, 0.9]))
+        np.testing.assert_array_equal(kept.sample(30, seed=7), posterior.sample(30, seed=7))
+        np.testing.assert_array_equal(kept.propose(30, seed=7), posterior.propose(30, seed=7))
+        np.testing.assert_array_equal(kept.density(theta), posterior.density(theta))
+        np.testing.assert_array_equal(kept.simulations.x, posterior.simulations.x)
+        assert (kept.notes, kept.effective, kept.log_evidence) == (
+            posterior.notes,
+            posterior.effective,
+            posterior.log_evidence,
+        )
+
+
+@pytest.mark.parametrize("name", lfi.METHODS)
+def test_values_that_were_not_measured_are_as_if_they_had_never_been_simulated(name):
+    if name == "k2abc":
+        with refused("observed"):
+            made(name).fit(pilot(), PRIOR).posterior([[np.nan, 1.0]])
+        return
+    sims, options = pilot(), {}
+    without = lfi.Simulations(sims.theta, sims.x[:, :1])
+    if name in SIMULATING:
+        options = {"simulator": lambda theta, rng: Counted()(theta, rng)[:, :1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        posterior = made(name).fit(sims, PRIOR).posterior([0.5, np.nan])
+        expected = made(name, **options).fit(without, PRIOR).posterior([0.5])
+    np.testing.assert_array_equal(posterior.samples, expected.samples)
+
+
+@pytest.mark.parametrize("name", lfi.METHODS)
+def test_only_methods_with_a_likelihood_take_independent_observations(name):
+    method = made(name).fit(pilot(), PRIOR)
+    if name == "residual":
+        assert method.posterior([OBSERVED, [0.5, 0.2]], iid=True).mean()[1] < 0.5
+    else:
+        with refused("iid"):
+            method.posterior([OBSERVED, OBSERVED], iid=True)

@@ -29,11 +29,11 @@ X, Y, Y_TASK = RNG.standard_normal((N, 2)), RNG.standard_normal((N, 1)), RNG.sta
 MATRIX = RNG.standard_normal((N, M))
 ROOT = RNG.standard_normal((M, M))
 SHARES = np.random.default_rng(7).dirichlet(np.full(N, 0.3), M).T
-SIGNED = SHARES - np.linspace(0.2, 1.3, M) * np.random.default_rng(9).dirichlet(np.full(N, 0.3), M).T
+PICKED = np.random.default_rng(9).dirichlet(np.full(M, 0.3), M).T
+REPEATS = np.arange(1.0, M + 1.0)
 GROUPS = np.array([0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 0, 2])  # of 3 and 4 there is one row each
 ROW_WEIGHTS = np.linspace(0.5, 2.0, N)
 SIZES = np.array([8.0, 4.0, 3.0, np.inf, 2.0])  # 4, 3, 3, 1 and 1 rows are listed
-SAMPLING = np.linspace(0.0, 1.0, M)
 KNOWN = np.linspace(0.05, 0.6, M)
 PSI = features.Polynomial(2)
 
@@ -58,9 +58,6 @@ OBSERVATIONS = {
     ),
     "given, known": Transformed(X, MATRIX, noise=0.5, target_variance=KNOWN),
     "given, scaled full, known": Transformed(X, MATRIX, ROOT @ ROOT.T, noise=0.2, scale=1.7, target_variance=KNOWN),
-    "given, sampled": Transformed(X, SHARES, np.linspace(0.1, 0.9, M), noise=0.2, sampling=SAMPLING),
-    "given, sampled, both signs": Transformed(X, SIGNED, ROOT @ ROOT.T, noise=0.2, scale=0.4, sampling=np.ones(M)),
-    "given, sampled, known": Transformed(X, SHARES, 0.3, noise=0.2, sampling=SAMPLING, target_variance=KNOWN),
     "aggregated": Aggregated(X, np.arange(N) % 5, noise=0.2, individual_noise=0.3),
     "aggregated, known": Aggregated(
         X, GROUPS, noise=0.2, individual_noise=0.3, weights=ROW_WEIGHTS, target_variance=KNOWN[:5]
@@ -85,6 +82,10 @@ LATENT = {
     "latent": LatentInput(X, SHARES, noise=0.4),
     "latent, known": LatentInput(X, SHARES, noise=0.4, target_variance=KNOWN),
     "latent, assigned": LatentInput(X, SHARES, noise=0.4, assignment=np.arange(M) % N),
+    "latent, transformed": LatentInput(X, PICKED, noise=0.4, transformation=SHARES, repeats=REPEATS),
+    "latent, transformed, assigned": LatentInput(
+        X, PICKED, noise=0.4, transformation=SHARES, repeats=REPEATS, assignment=np.arange(M) // 3
+    ),
     "latent, assigned, known": LatentInput(X, SHARES, noise=0.4, target_variance=KNOWN, assignment=np.arange(M) // 3),
 }
 """Observations whose posterior or whose forms are not those of the linear-Gaussian model."""
@@ -134,9 +135,6 @@ EXPECTED = {
     "given, full, repeated": given(1.7 * FULL + np.diag(0.5**2 / np.arange(1.0, M + 1.0))),
     "given, known": given(0.5**2 * ONE + np.diag(KNOWN)),
     "given, scaled full, known": given(1.7 * FULL + 0.2**2 * ONE + np.diag(KNOWN)),
-    "given, sampled": lambda: (SHARES, DIAGONAL + 0.2**2 * ONE),
-    "given, sampled, both signs": lambda: (SIGNED, 0.4 * FULL + 0.2**2 * ONE),
-    "given, sampled, known": lambda: (SHARES, (0.3 + 0.2**2) * ONE + np.diag(KNOWN)),
     "aggregated": lambda: (oracles.averaging(np.arange(N) % 5), oracles.aggregated_noise(np.arange(N) % 5, 0.2, 0.3)),
     "aggregated, known": lambda: (
         oracles.averaging(GROUPS, ROW_WEIGHTS),
@@ -161,9 +159,6 @@ EXPECTED = {
 """M and Sigma of the observations as the paper writes them, without the noise of rows that are not known."""
 
 SAMPLED = {
-    "given, sampled": lambda K: SAMPLING * oracles.within_noise(K, SHARES),
-    "given, sampled, both signs": lambda K: oracles.within_noise(K, SIGNED),
-    "given, sampled, known": lambda K: SAMPLING * oracles.within_noise(K, SHARES),
     "aggregated, many unlisted": lambda K: oracles.sampled_groups_noise(K, GROUPS, ROW_WEIGHTS),
     "aggregated, some unlisted": lambda K: (1.0 - LISTED / SIZES) * oracles.sampled_groups_noise(K, GROUPS),
 }

@@ -256,17 +256,3 @@ def test_outputs_can_be_written_into_the_page(page, capsys):
         "after\n```sh\necho x\n```\n```text\nx\n```\n"
     )
     assert main([str(path)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("shown", "written"),
-    [
-        ("mean 9\n…", "mean    0.25\n…"),
-        ("mean 9\n\nstd 5\nkilled, with …", "mean    0.25\n\nstd 1e-3\nkilled, with …"),
-        ("median 9\n…", "mean    0.25\nstd 1e-3\nkilled, with 41"),
-    ],
-)
-def test_gaps_stay_where_the_words_around_them_are_still_printed(page, shown, written):
-    path = page(OUTPUT.format(shown))
-    assert main([str(path), "--outputs"]) == 0
-    assert path.read_text() == OUTPUT.format(written)

@@ -26,21 +26,26 @@ def large_tables(n, m, seed=0, task_y=None):
     return LatentFunctionProblem.r(y) + 0.25 * rng.standard_normal(y.shape), y, y_task, z
 
 
+def tabulated(psi, y):
+    """Return the same features for u and for the density ratio."""
+    return dual._MediatorFeatures(psi(y), psi(y))
+
+
 # ---- the saddle point ----------------------------------------------------------------------------------------
 
 
 def test_the_closed_form_is_where_both_gradients_vanish():
-    """The saddle point as one linear system, over several chunks of rows."""
+    """The saddle point as one linear system."""
     x, y, y_task, z = large_tables(2100, 90)
     phi = Nystrom.pivoted(RBF(1.5), x, 15).transform
     psi = Nystrom.pivoted(RBF(0.7), y, 20).transform
     targets, nu, eta = np.column_stack([z, z**2]), 1e-3, 0.05 / 90
-    saddle = dual._Dual(dual._MediatorFeatures(psi, psi), y, y_task, targets, is_smooth=True)
+    saddle = dual._Dual(tabulated(psi, y), tabulated(psi, y_task), targets, is_smooth=True)
     C = psi(y).T @ (saddle.ratio * phi(x)) / len(x)
     G = psi(y_task).T @ psi(y_task) / len(z) + eta * np.eye(20)
     system = np.block([[nu * np.eye(15), C.T], [C, -G]])
     solution = np.linalg.solve(system, np.concatenate([np.zeros((15, 2)), psi(y_task).T @ targets / len(z)]))
-    found = saddle.weights(saddle.cross(phi, x), np.array([nu]))[0]
+    found = saddle.weights(saddle.cross(phi(x)), np.array([nu]))[0]
     np.testing.assert_allclose(phi(x) @ found, phi(x) @ solution[:15], rtol=1e-6, atol=1e-7)
 
 
@@ -92,7 +97,7 @@ def test_the_density_ratio_of_numbers_is_the_true_one():
     rng = np.random.default_rng(0)
     y, y_task = rng.uniform(0, 1, (4000, 1)), np.sqrt(rng.uniform(0, 1, (4000, 1)))
     psi = Nystrom.pivoted(RBF(0.5), y, 10).transform
-    ratio = dual._Dual(dual._MediatorFeatures(psi, psi), y, y_task, np.zeros((4000, 1)), is_smooth=True).ratio
+    ratio = dual._Dual(tabulated(psi, y), tabulated(psi, y_task), np.zeros((4000, 1)), is_smooth=True).ratio
     assert ratio.mean() == pytest.approx(1.0)
     inner = (y[:, 0] > 0.1) & (y[:, 0] < 0.9)
     assert np.abs(ratio - 2 * y)[inner].max() < 0.15
@@ -102,7 +107,7 @@ def test_the_density_ratio_of_numbers_is_the_true_one():
 def test_the_density_ratio_of_labels_is_that_of_their_proportions():
     y, y_task = (np.array(list(labels), dtype=object)[:, None] for labels in ("aabbbc", "caabc"))
     psi = Nystrom.pivoted(Categorical(), np.concatenate([y, y_task]), 10).transform
-    ratio = dual._Dual(dual._MediatorFeatures(psi, psi), y, y_task, np.zeros((5, 1)), is_smooth=False).ratio[:, 0]
+    ratio = dual._Dual(tabulated(psi, y), tabulated(psi, y_task), np.zeros((5, 1)), is_smooth=False).ratio[:, 0]
     proportions = np.array([0.4 / (2 / 6), 0.2 / (3 / 6), 0.4 / (1 / 6)])
     np.testing.assert_allclose(ratio, proportions[[0, 0, 1, 1, 1, 2]], rtol=1e-5)
 
@@ -117,9 +122,9 @@ def test_tables_with_other_mediators_need_the_weights(monkeypatch):
 
     weighted, plain = error(), dual._Dual.cross
 
-    def unweighted(self, phi, x):
+    def unweighted(self, phi):
         self.ratio = np.ones_like(self.ratio)
-        return plain(self, phi, x)
+        return plain(self, phi)
 
     monkeypatch.setattr(dual._Dual, "cross", unweighted)
     assert weighted < 0.3

@@ -58,6 +58,8 @@ ARRAY_ATTACKS = {
     "overflowing shape": npy(shape=f"({2**62}, {2**62})"),
     "negative shape": npy(shape="(-4, -3)"),
     "huge but empty": npy(shape=f"(0, {2**70})", data=b""),
+    "large but empty": npy(shape=f"(0, {2**40})", data=b""),
+    "empty text": npy("<U0", shape=f"({2**40},)", data=b""),
     "too many dimensions": npy(shape="(" + "1, " * 99 + ")", data=bytes(8)),
     "objects": npy("|O", data=pickle.dumps([1])),
     "objects within": npy([("a", "|O")]),
@@ -89,6 +91,18 @@ def set_kernel(name, **fields):
     return lambda header: header["params"].update(kernel={"$class": name, "fields": fields})
 
 
+RBF = {"$class": "kernels.RBF", "fields": {}}
+
+
+def random_features(n):
+    return {"$class": "features.RandomFourier", "fields": {"base": RBF, "n_frequencies": n}}
+
+
+def power_of_powers(depth, exponent):
+    inner = RBF if depth == 0 else power_of_powers(depth - 1, exponent)
+    return {"$class": "kernels.Power", "fields": {"kernel": inner, "exponent": exponent}}
+
+
 HEADER_ATTACKS = {
     # what is changed, and the class of the error behind the refusal, if there is one
     "class": (lambda header: header.update({"class": "os.system"}), None),
@@ -106,6 +120,10 @@ HEADER_ATTACKS = {
     "missing array": (lambda header: header.update(state={"$array": 7}), None),
     "array by path": (lambda header: header.update(state={"$array": "../../0"}), None),
     "array by truth": (lambda header: header.update(state={"$array": False}), None),
+    "a kernel that is none": (set_kernel("kernels.Power", kernel={}), None),
+    "a power of powers": (lambda header: header["params"].update(kernel=power_of_powers(9, 4)), None),
+    "features without bytes": (lambda header: header["params"].update(kernel=random_features(10**9)), None),
+    "a swarm of lists": (lambda header: header.update(state=[[]] * 200_000), None),
     "labels in a wrong shape": (lambda header: header.update(state={"$labels": [1], "shape": [9**9]}), ValueError),
     "unhashable key": (lambda header: header.update(state={"$dict": [[[], 1]]}), TypeError),
 }
@@ -146,6 +164,20 @@ def test_entries_that_escape_or_do_not_belong_are_refused(model, name):
     with raised(ModelFileError, path=model, entry=name):
         load(model)
     assert [path.name for path in model.parent.iterdir()] == [model.name]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with raised(ModelFileError, path=tmp_path / "pipe"):
+        load(tmp_path / "pipe")
+
+
+def test_one_array_again_and_again_is_refused(model):
+    reference = {"$array": 0, "dtype": "<f8", "shape": [4000, 3]}
+    content = npy(shape="(4000, 3)", data=bytes(96_000))
+    rewrite(model, lambda header: header.update(state=[reference] * 200), **{"arrays/0.npy": content})
+    with raised(ModelFileError, path=model, entry="header.json"):
+        load(model)
 
 
 def test_zip_bombs_are_refused(model):

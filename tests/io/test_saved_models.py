@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -141,3 +142,15 @@ def test_an_unfitted_estimator_cannot_be_saved(tmp_path):
         with pytest.raises(NotFittedError):
             save(getattr(estimators, name)(), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_grows_with_the_square_of_the_rows_waits_until_it_is_asked(tmp_path):
+    x = np.linspace(0.0, 9.0, 2000)[:, None]
+    save(DirectGP(kernels.RBF(), optimize=False).fit(x, np.sin(x[:, 0])), tmp_path / "m")
+    tracemalloc.start()
+    try:
+        loaded = load(tmp_path / "m")
+        assert tracemalloc.get_traced_memory()[1] < 2000 * 2000  # half a byte for each entry of the Gram matrix
+    finally:
+        tracemalloc.stop()
+    assert abs(loaded.predict([[1.0]])[0] - np.sin(1.0)) < 0.01

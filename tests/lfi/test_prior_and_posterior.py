@@ -8,9 +8,20 @@ import pytest
 from expected import refused, warned
 from scipy import stats
 
+from decond import load, save
 from decond.conditional import KernelFits
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.lfi import SMCABC, Method, Posterior, PosteriorWarning, Prior, Simulations
+from decond.lfi import (
+    SMCABC,
+    Method,
+    Posterior,
+    PosteriorWarning,
+    Prior,
+    RejectionABC,
+    ResidualLikelihood,
+    Simulations,
+    model_probabilities,
+)
 from decond.lfi.exceptions import (
     ExtrapolationWarning,
     FailedSimulationsWarning,
@@ -474,3 +485,63 @@ class TestMethodDoor:
             Nearest().fit(self.simulations(failed=95), self.prior)
         with refused("summary"):
             Nearest("some").fit(sims, self.prior)
+
+
+class TestModelProbabilities:
+    @staticmethod
+    def posterior(spread, observed=(0.5, -0.2), summary="none", seed=0):
+        rng = np.random.default_rng(seed)
+        prior = Prior({"mean": stats.norm(0.0, spread)})
+        theta = prior.sample(400, seed)
+        sims = Simulations(theta, theta + rng.standard_normal((400, 2)))
+        return ResidualLikelihood(summary=summary).fit(sims, prior).posterior(observed)
+
+    def test_they_are_those_of_the_known_evidence(self, tmp_path):
+        posteriors = {"narrow": self.posterior(1.0), "wide": self.posterior(4.0)}
+        found = model_probabilities(posteriors, prior={"narrow": 1.0, "wide": 2.0})
+        narrow, wide = (
+            stats.multivariate_normal(np.zeros(2), np.eye(2) + spread**2).pdf([0.5, -0.2]) for spread in (1.0, 4.0)
+        )
+        assert found["narrow"] / found["wide"] == pytest.approx(narrow / (2.0 * wide), rel=0.3)
+        assert sum(found.values()) == pytest.approx(1.0)
+        for name, spread in (("narrow", 1.0), ("wide", 4.0)):
+            exact = stats.multivariate_normal(np.zeros(2), np.eye(2) + spread**2).logpdf([0.5, -0.2])
+            assert abs(found.log_evidence[name] - exact) < max(4.0 * found.standard_error[name], 0.2)
+            low, high = found.interval[name]
+            assert low < found[name] < high
+            assert found.frame().loc[name, "probability"] == found[name]
+            save(posteriors[name], tmp_path / name)
+            assert load(tmp_path / name).log_evidence_error() == found.standard_error[name]
+
+    def test_what_cannot_be_compared_is_refused(self):
+        one = self.posterior(1.0)
+        others = {"other": self.posterior(1.0, (0.0, 0.0)), "learned": self.posterior(1.0, summary="learned")}
+        for other in others.values():
+            with refused("posteriors"):
+                model_probabilities({"one": one, "other": other})
+        with refused("posteriors"):
+            model_probabilities({"one": one})
+        with refused("prior"):
+            model_probabilities({"one": one, "same": one}, prior={"one": 1.0})
+
+
+def test_a_joint_prior_is_kept_and_code_of_ones_own_is_refused(tmp_path):
+    class Own:
+        def rvs(self, size, random_state):
+            return random_state.standard_normal((size, 2))
+
+        def logpdf(self, x):
+            return -0.5 * (x**2).sum(axis=1)
+
+    joint = stats.multivariate_normal([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])
+    prior = Prior(joint, names=["a", "b"], support=([-3.0, -3.0], [3.0, 4.0]))
+    sims = Simulations(prior.sample(50, seed=0), prior.sample(50, seed=1))
+    save(RejectionABC(quantile=1.0).fit(sims, prior).posterior([0.0, 0.0]), tmp_path / "a")
+    rows = prior.sample(5, seed=0)
+    np.testing.assert_array_equal(load(tmp_path / "a").prior.log_density(rows), prior.log_density(rows))
+    own = Prior(Own())
+    with refused("prior", ArgumentTypeError):
+        save(RejectionABC(quantile=1.0).fit(sims, own).posterior([0.0, 0.0]), tmp_path / "b")
+    with refused("posterior", ArgumentTypeError):
+        save(Posterior(prior, lambda n, rng: prior.sample(n, rng)), tmp_path / "b")
+    assert not (tmp_path / "b").exists()

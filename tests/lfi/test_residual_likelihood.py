@@ -19,6 +19,8 @@ from decond.lfi.exceptions import (
     DiscreteSummaryWarning,
     FailedSimulationsWarning,
     FewSimulationsWarning,
+    MisfitWarning,
+    OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
 )
@@ -32,7 +34,8 @@ from decond.lfi.methods.residual_likelihood import (
 )
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.lfi.validity import EventProbability
+from decond.lfi.summaries import RedundancyRule
+from decond.lfi.validity import EventProbability, OutlierRule
 
 
 def refitted_without(fit, phi, x, weights, row):
@@ -431,3 +434,131 @@ def test_one_exact_column_leaves_the_other_as_it_is():
         draws = posterior.sample(2000)
     assert draws.mean(axis=0) == pytest.approx([0.3, 0.4], abs=0.03)
     assert draws[:, 0].std() == pytest.approx(0.1, rel=0.25)
+
+
+@pytest.mark.parametrize("t", [1, 30])
+@pytest.mark.parametrize("model", ["gaussian", "exponential", "counts"])
+def test_independent_observations_multiply(model, t):
+    rng = np.random.default_rng(100 + t)
+    prior = Prior({"theta": stats.norm(0.0, 2.0) if model == "gaussian" else stats.gamma(2.0)})
+    theta = prior.sample(1500, seed=1)
+    if model == "gaussian":
+        x, y = theta + rng.standard_normal(theta.shape), 1.0 + rng.standard_normal((t, 1))
+        variance = 1.0 / (t + 0.25)
+        mean, sd = variance * y.sum(), np.sqrt(variance)
+    elif model == "exponential":
+        x, y = rng.exponential(1.0, theta.shape) / theta, rng.exponential(1.0, (t, 1))
+        mean, sd = (2.0 + t) / (1.0 + y.sum()), np.sqrt(2.0 + t) / (1.0 + y.sum())
+    else:
+        x, y = rng.poisson(theta).astype(float), rng.poisson(1.0, (t, 1)).astype(float)
+        mean, sd = (2.0 + y.sum()) / (1.0 + t), np.sqrt(2.0 + y.sum()) / (1.0 + t)
+    posterior = ResidualLikelihood().fit(Simulations(theta, x), prior).posterior(y, iid=True)
+    noise = np.sqrt(t / 1500)  # of the best estimate from so many simulations, in standard deviations
+    assert posterior.mean()[0] == pytest.approx(mean, abs=(0.2 + 2.0 * noise) * sd)
+    assert posterior.std()[0] == pytest.approx(sd, rel=0.25)
+
+
+def test_values_that_were_not_measured_are_left_out():
+    rng = np.random.default_rng(0)
+    prior = Prior({"mean": stats.norm(0.0, 2.0)})
+    theta = prior.sample(1000, seed=1)
+    noise = np.array([0.5, 1.0, 2.0])
+    method = ResidualLikelihood().fit(Simulations(theta, theta + noise * rng.standard_normal((1000, 3))), prior)
+    posterior = method.posterior([np.nan, 1.0, 3.0])
+    precision = 1.0 + 0.25 + 0.25
+    assert posterior.mean()[0] == pytest.approx((1.0 + 3.0 / 4.0) / precision, abs=0.2 * precision**-0.5)
+    assert posterior.std()[0] == pytest.approx(precision**-0.5, rel=0.15)
+    posterior = method.posterior([[np.nan, 1.0, 3.0], [1.0, np.nan, 2.0], [np.nan, 2.0, 2.0]], iid=True)
+    precision = 4.0 + 2.0 + 3.0 / 4.0 + 0.25
+    expected = (4.0 + 1.0 + 2.0 + 7.0 / 4.0) / precision
+    assert posterior.mean()[0] == pytest.approx(expected, abs=0.2 * precision**-0.5)
+    assert posterior.std()[0] == pytest.approx(precision**-0.5, rel=0.15)
+    with refused("observed"):
+        method.posterior([np.nan, np.nan, np.nan])
+    with refused("observed"):
+        method.posterior([[1.0, 1.0, 1.0], [np.nan, np.nan, np.nan]], iid=True)
+
+
+def test_an_observation_that_the_model_cannot_give_is_noticed_and_what_it_can_give_is_not():
+    rng = np.random.default_rng(0)
+    prior = Prior({"mean": stats.norm(0.0, 2.0)})
+    theta = prior.sample(400, seed=1)
+    method = ResidualLikelihood().fit(Simulations(theta, theta + 0.2 * rng.standard_normal((400, 2))), prior)
+    with warned(MisfitWarning) as caught:
+        method.posterior([1.0, -1.0])  # each value is in range, but no mean gives both
+    warning = next(one.message for one in caught if one.category is MisfitWarning)
+    assert warning.distance > 3.0 > warning.usual
+    for observed in 1.0 + 0.2 * rng.standard_normal((5, 2)):
+        method.posterior(observed)  # warnings are errors
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("factor", [1e3, 1e50, 1e200])
+def test_simulations_that_explode_do_not_move_the_answer(factor):
+    prior, sims = gaussian_problem(100)
+    wild = sims.x.copy()
+    wild[[3, 50]] *= factor
+    calm = ResidualLikelihood().fit(sims, prior).posterior([1.0, -0.5])
+    with warned(OutlyingSimulationsWarning, n_outliers=2, n_simulations=100):
+        posterior = ResidualLikelihood().fit(Simulations(sims.theta, wild), prior).posterior([1.0, -0.5])
+    assert posterior.mean() == pytest.approx(calm.mean(), abs=0.3 * calm.std().min())
+    assert posterior.std() == pytest.approx(calm.std(), rel=0.25)
+
+
+def test_the_probability_that_a_simulation_explodes_is_part_of_the_likelihood():
+    """Positive parameters explode half of the time, so a calm observation halves their odds."""
+    prior = Prior({"a": stats.uniform(-1, 2)})
+    rng = np.random.default_rng(0)
+    theta = prior.sample(1000, rng)
+    x = rng.standard_normal((1000, 1))
+    x[(theta[:, 0] > 0) & (rng.random(1000) < 0.5)] *= 1e9
+    with warned(OutlyingSimulationsWarning, n_simulations=1000):
+        posterior = ResidualLikelihood().fit(Simulations(theta, x), prior).posterior([0.5])
+    assert np.mean(posterior.samples[:, 0] > 0.0) == pytest.approx(1 / 3, abs=0.07)
+
+
+def test_outliers_are_not_tails_nor_is_the_observation_one():
+    rng = np.random.default_rng(1)
+    phi = rng.standard_normal((500, 1))
+    noise = rng.standard_normal((500, 1))
+    calm = np.zeros((1, 1))
+    for x in (np.exp(phi + 0.5 * noise), (phi + 0.5 * noise) ** 3, rng.poisson(np.exp(2 + 1.5 * phi)).astype(float)):
+        assert OutlierRule().outliers(phi, x, calm).sum() <= 1
+    x = phi + noise
+    x[:9] *= 1e5
+    assert np.flatnonzero(OutlierRule().outliers(phi, x, calm)).tolist() == list(range(9))
+    assert not OutlierRule().outliers(phi, x, np.array([[1e5]])).any()
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        lambda mean, sd: [mean, sd, sd],
+        lambda mean, sd: [mean, sd, sd**2, np.log(sd)],
+        lambda mean, sd: [mean, 15.0 * mean, sd],
+        lambda mean, sd: [mean, sd, mean**2 + sd**2],
+    ],
+)
+def test_summaries_that_repeat_others_tell_nothing_new(n, repeated):
+    prior = Prior({"mean": stats.norm(0, 1), "log_sd": stats.norm(0, 0.5)})
+    theta = prior.sample(n, seed=0)
+    raw = theta[:, :1] + np.exp(theta[:, 1:]) * np.random.default_rng(1).standard_normal((n, 15))
+    mean, sd = raw.mean(axis=1), raw.std(axis=1)
+
+    def posterior(summaries):
+        sims = Simulations(theta, np.column_stack(summaries(mean, sd)))
+        return ResidualLikelihood().fit(sims, prior).posterior([float(v) for v in summaries(0.4, 0.9)])
+
+    plain, repeats = posterior(lambda mean, sd: [mean, sd]), posterior(repeated)
+    assert repeats.mean() == pytest.approx(plain.mean(), abs=0.3 * plain.std().min())
+    assert repeats.std() == pytest.approx(plain.std(), rel=0.2)
+
+
+def test_a_difference_of_noisy_columns_that_tells_of_the_parameters_is_kept():
+    rng = np.random.default_rng(2)
+    phi, noise = rng.standard_normal((300, 1)), 30.0 * rng.standard_normal((300, 1))
+    x = np.hstack([noise, noise + phi + 0.01 * rng.standard_normal((300, 1))])
+    assert RedundancyRule().kept(phi, x, np.ones(300)).all()
+    x[:, 1:] = noise + 0.01 * rng.standard_normal((300, 1))
+    assert RedundancyRule().kept(phi, x, np.ones(300)).sum() == 1

@@ -420,3 +420,25 @@ def test_another_summarize_reaches_what_is_stored(tmp_path):
     assert len(calls) == 60
     sims = posterior.simulations
     np.testing.assert_array_equal(sims.x[:, 0], sims.raw.max(axis=1))
+
+
+def test_rounds_go_to_the_joint_posterior_of_independent_observations():
+    observed = np.array([[0.4], [1.6], [1.2], [0.7]])
+    posterior = lfi.infer(gaussian, PRIOR, observed, n_simulations=300, iid=True)
+    precision = 0.25 + 4.0 * len(observed)
+    assert posterior.mean()[0] == pytest.approx(4.0 * observed.sum() / precision, abs=0.3 * precision**-0.5)
+    assert posterior.std()[0] == pytest.approx(precision**-0.5, rel=0.25)
+    summarized = lfi.infer(
+        gaussian, PRIOR, observed, n_simulations=60, iid=True, summarize=lambda raw: [np.squeeze(raw)]
+    )
+    assert summarized.std()[0] < 0.6
+    with refused("iid"):
+        lfi.infer(gaussian, PRIOR, observed, n_simulations=60, iid=True, method="smc")
+
+
+def test_it_stops_once_the_posterior_no_longer_changes():
+    options = {"n_simulations": 400, "rounds": 8, "seed": 1}
+    assert len(lfi.infer(gaussian, PRIOR, [1.0], tolerance=0.3, **options).simulations) < 400
+    assert len(lfi.infer(gaussian, PRIOR, [1.0], tolerance=0.0, **options).simulations) == 400
+    with refused("tolerance"):
+        lfi.infer(gaussian, PRIOR, [1.0], tolerance=-1.0)

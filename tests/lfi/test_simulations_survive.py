@@ -15,7 +15,6 @@ import pytest
 from processes import DEADLINE, alive, n_stored, wait_until
 
 from decond.lfi import SimulationStore, simulate
-from decond.lfi.simulation import worker
 
 N = 40
 
@@ -221,33 +220,36 @@ def test_an_interrupt_from_the_keyboard_stops_at_once_and_keeps_what_is_done(wor
 
 ENDLESS = """
 import os
-import pickle
-import runpy
-import signal
 import sys
+import time
 from pathlib import Path
 
-import numpy as np
+from scipy import stats
+
+from decond.lfi import Prior, simulate
 
 
 def simulator(theta, rng):
-    Path(__file__).with_name("pid").write_text(f"{os.getpid()}.")
-    while True:
-        signal.pause()
+    for pid in (os.getpid(), os.getppid()):
+        Path(__file__).with_name(f"{pid}.pid").touch()
+    time.sleep(3600)
 
 
 if __name__ == "__main__":
-    import endless
-
-    process = runpy.run_path(sys.argv[1])["WorkerProcess"](pickle.dumps((endless.simulator, None, False)), 2.0)
-    process(np.ones((1, 1)), np.random.default_rng(0))
+    simulate(simulator, Prior({"rate": stats.norm()}), 3, n_jobs=int(sys.argv[1]), timeout=float(sys.argv[2]) or None)
 """
 
 
-def test_a_limited_simulation_ends_also_when_nobody_is_left_to_end_it(tmp_path):
-    script, pid = tmp_path / "endless.py", tmp_path / "pid"
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(("n_jobs", "limit", "processes"), [(1, 3600, 2), (2, 0, 3), (2, 3600, 4)])
+def test_what_simulates_ends_with_the_process_that_asked_for_it(tmp_path, end, n_jobs, limit, processes):
+    def pids():
+        return [int(path.stem) for path in tmp_path.glob("*.pid")]
+
+    script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
-    with subprocess.Popen([sys.executable, script, worker.__file__], stdin=subprocess.DEVNULL) as parent:
-        wait_until(lambda: pid.exists() and pid.read_text().endswith("."), "the simulation")
-        parent.kill()
-    wait_until(lambda: not alive(int(pid.read_text()[:-1])), "its end")
+    with subprocess.Popen([sys.executable, script, str(n_jobs), str(limit)], stdin=subprocess.DEVNULL) as parent:
+        wait_until(lambda: len(pids()) >= processes, "the simulations")
+        parent.send_signal(end)
+    wait_until(lambda: not any(map(alive, pids())), "their end")

@@ -200,7 +200,7 @@ def test_files_of_other_programs_are_refused_and_left_alone(path, prior, fill):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [2, 99])
 def test_other_formats_are_refused(path, prior, version):
     SimulationStore(path, prior).close()
     changed(path, f"PRAGMA user_version = {version}")
@@ -254,6 +254,45 @@ def test_a_row_that_cannot_be_run_is_not_waited_for(path, prior):
         changed(path, "UPDATE simulations SET theta = x'00' WHERE row = 4")
         with pytest.raises(StoreDamagedError):
             simulate(double, prior, 5, store=store)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE simulations SET lease = NULL WHERE row = 4", "DELETE FROM simulations WHERE row = 2"],
+    ids=["leased by nobody", "missing"],
+)
+def test_a_row_that_cannot_be_found_is_not_waited_for(path, prior, damage):
+    with SimulationStore(path, prior) as store:
+        simulate(double, prior, 3, store=store)
+        store.open_round("0", drawn_parameters(prior, 0, "0", 5), Plan(0, simulator="double:"))
+        with store.worker() as worker:
+            assert [leased(store, worker, 5) for _ in range(3)] == [[3], [4], []]
+            changed(path, damage)
+            with pytest.raises(StoreDamagedError):
+                leased(store, worker, 5)
+
+
+@pytest.mark.parametrize(("table", "column"), [("header", "value"), ("rounds", "plan")])
+@pytest.mark.parametrize("byte", [b"?", b"\xff"])
+def test_changed_names_and_plans_are_damage(path, prior, table, column, byte):
+    simulate(double, prior, 3, store=path)
+    text = f"CAST(substr(CAST({column} AS BLOB), 1, 14) || ? || substr(CAST({column} AS BLOB), 16) AS TEXT)"
+    changed(path, f"UPDATE {table} SET {column} = {text}", byte)
+    with pytest.raises(StoreDamagedError):
+        simulate(double, prior, 3, store=path)
+
+
+def test_a_complete_store_can_be_read_where_nothing_can_be_written(path, prior, monkeypatch):
+    before = simulate(double, prior, 3, store=path)
+    monkeypatch.setattr(os, "access", lambda place, mode: False)  # as on a read-only file system
+    again = simulate(double, prior, 3, store=path)
+    np.testing.assert_array_equal(again.x, before.x)
+    with pytest.raises(StoreError) as caught:
+        simulate(double, prior, 4, store=path)
+    assert caught.value.__cause__.sqlite_errorcode == sqlite3.SQLITE_READONLY
+    path.with_name(f"{path.name}-wal").write_bytes(b"what was not written back")
+    with pytest.raises(StoreError):
+        SimulationStore(path)
 
 
 def test_a_closed_store_says_so(path, prior):

@@ -10,36 +10,24 @@ from typer.testing import CliRunner
 from decond import lfi
 from decond.cli import app
 from decond.paper import FIGURES, TABLES, figure5
-from decond.paper.figure5 import RATES, DensityRun, Entry, Figure5Settings, MethodSettings, run
+from decond.paper.figure5 import RATES, Entry, Figure5Settings, MethodSettings, Run, run
 from decond.paper.published import Row, compare, figure_notes, published_values, readings
 from decond.problems import exponential_gamma
 
-
-def quick_methods():
-    """Return two methods. Made in a function, they travel by value: worker processes need not import this file."""
-
-    def rejection(_, n, seed):
-        return lfi.RejectionABC(0.3, adjustment="linear", seed=seed, summary="none")
-
-    def smc(problem, n, seed):
-        return lfi.SMCABC(problem.simulator, n, problem.batched, n_generations=2, seed=seed, summary="none")
-
-    return rejection, smc
+REJECTION = {"quantile": 0.3, "adjustment": "linear", "summary": "none"}
+SMC = {"n_generations": 2, "summary": "none"}
 
 
-rejection, smc = quick_methods()
-
-
-def neural(problem, n, seed):
+def neural(simulator, n, batched, seed):
     raise ImportError("lfi.MDN needs packages; install them with: pip install them")
 
 
 PLAN = Figure5Settings(
-    curves=[Entry("K-ABC", "as published", rejection), Entry("K-ABC", "as improved", rejection)],
+    curves=[Entry("K-ABC", form, lfi.RejectionABC, REJECTION) for form in ("as published", "as improved")],
     bars=[
-        Entry("REJ-ABC", "as published", rejection),
-        Entry("SMC-ABC", "as published", smc),
-        Entry("MDN", "as published", neural),
+        Entry("REJ-ABC", "as published", lfi.RejectionABC, REJECTION),
+        Entry("SMC-ABC", "as published", lfi.SMCABC, SMC),
+        Entry("MDN", "as published", neural, {}),
     ],
     seeds=(0, 1),
     simulations=200,
@@ -113,8 +101,8 @@ def test_readings_have_an_uncertainty():
 
 def test_a_perfect_curve_has_no_distance():
     density = np.exp(-0.5 * ((RATES - 1.7) / 0.4) ** 2) / (0.4 * np.sqrt(2.0 * np.pi))
-    assert DensityRun(density, 1, 0.0, []).total_variation(density) == 0.0
-    assert DensityRun(0.0 * density, 1, 0.0, []).total_variation(density) == pytest.approx(0.5, 1e-4)
+    assert Run(np.empty((2, 1)), density, 1, 0, 0.0, []).total_variation(density) == 0.0
+    assert Run(np.empty((2, 1)), 0.0 * density, 1, 0, 0.0, []).total_variation(density) == pytest.approx(0.5, 1e-4)
 
 
 def test_draws_that_are_all_the_same_are_as_far_from_the_truth_as_can_be():
@@ -122,7 +110,7 @@ def test_draws_that_are_all_the_same_are_as_far_from_the_truth_as_can_be():
         def _posterior(self, observed):
             return lfi.Posterior(self.prior_, lambda n, rng: np.full((n, 1), 1.7))
 
-    entry = Entry("K-ABC", "ours", lambda toy, n, seed: Same())
+    entry = Entry("K-ABC", "ours", Same, {})
     plan = Figure5Settings(curves=[entry], bars=[], seeds=(0,), simulations=60, n_jobs=1)
     truth = np.exp(exponential_gamma().log_posterior(RATES))
     assert run(plan).curves[entry.label][0].total_variation(truth) == pytest.approx(1.0, abs=0.01)

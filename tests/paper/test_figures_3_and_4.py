@@ -7,7 +7,7 @@ import oracles
 import pytest
 
 from decond.gp import log_evidence_and_gradient
-from decond.paper import FIGURES, figure4
+from decond.paper import FIGURES, figures_3_and_4
 from decond.paper.published import Row, compare, tabulated, write_comparison
 
 REGRESSION = ("figure3", "figure4")  # figure 5 takes minutes; test_figure5.py has its parts
@@ -77,7 +77,7 @@ def test_rows_agree_within_the_last_published_digit(ours, agrees):
 
 
 def test_figure_4_starts_from_the_known_draws():
-    for ours, theirs in zip(figure4.sparse_toy(), oracles.sparse_toy_data(), strict=True):
+    for ours, theirs in zip(figures_3_and_4.sparse_toy(), oracles.sparse_toy_data(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
@@ -95,7 +95,7 @@ def test_figure_4_learning_improves_on_random_points(written):
 
 
 def test_figure_4_points_are_at_an_optimum():
-    z = figure4.sparse_toy()[1]
-    model = figure4.panels()["points"].model
+    z = figures_3_and_4.sparse_toy()[1]
+    model = figures_3_and_4.panels()["points"].model
     slopes = log_evidence_and_gradient(model.prior, model.observation, z, points=True)[1]
     np.testing.assert_allclose(slopes["observation.x"] + slopes["observation.y"], 0.0, atol=1e-2)

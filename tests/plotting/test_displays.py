@@ -26,8 +26,8 @@ from decond.plotting import (
     RanksDisplay,
     ResidualsDisplay,
 )
-from decond.plotting.diagnosis_plot import _write
 from decond.plotting.display import new_figure
+from decond.plotting.posterior_plot import _write
 
 
 def drawn(display):

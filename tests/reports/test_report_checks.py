@@ -20,8 +20,7 @@ from decond.lfi.diagnostics import Sufficiency
 from decond.lfi.diagnostics.predictive_checks import observation_among, share_as_remote
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_checks import FitCheckSettings, check_fit, edges, judge_errors
-from decond.reports.fitted_data import FittedData, fitted_data
-from decond.reports.hyperparameters import hyperparameters
+from decond.reports.fit_description import FittedData, fitted_data, hyperparameters
 from decond.reports.report_page import State, verdict
 
 

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from decond import kernels
 from decond.errors import ArgumentTypeError
-from decond.gp import FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
+from decond.gp import Direct, FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
 from decond.streaming import Batches, ChunkSettings, SparseModel, Table, parallel
 from decond.streaming.sparse_gp import WhiteningSettings, evidence_and_gradient
 
@@ -285,3 +285,61 @@ with ThreadpoolController().limit(limits=2, user_api="blas"):
 def test_threads_are_new_after_a_fork():
     """They do not survive one, and waiting for them would take forever."""
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=300)
+
+
+# ---- the sparse Gaussian process, which has no noise of the mediator ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+@pytest.mark.parametrize("objective", ["evidence", "bound"])
+@pytest.mark.parametrize("mild", [0.0, np.inf])
+def test_value_and_gradient_of_the_sparse_process_are_those_of_dense_matrices(name, objective, mild):
+    u, x, z = problem(7, 40, targets=2)
+
+    def dense(model):
+        K = model.kernel(model.inducing)
+        K += 1e-8 * np.trace(K) / len(K) * np.eye(len(K))
+        low_rank = model.kernel(x, model.inducing) @ np.linalg.solve(K, model.kernel(model.inducing, x))
+        S = low_rank + model.noise**2 * np.eye(len(x))
+        value = -0.5 * sum(c @ np.linalg.solve(S, c) + np.linalg.slogdet(2 * np.pi * S)[1] for c in z.T)
+        left_open = np.trace(model.kernel(x) - low_rank)
+        return value - (left_open / model.noise**2 if objective == "bound" else 0.0)
+
+    model = SparseModel(KERNELS[name], u, noise=0.3, mediator_noise=0.0, objective=objective)
+    value, gradient = evidence_and_gradient(model, Table(x, z, chunks=LOW), WhiteningSettings(mild_condition=mild))
+    assert value == pytest.approx(dense(model), rel=1e-9)
+    assert model.log_evidence(Table(x, z)) == pytest.approx(value, rel=1e-9)
+    at = {**model.values(), **model.points()}
+    for path in gradient.keys() - {"mediator_noise"}:
+        number = np.asarray(at[path], dtype=float)
+        expected = np.zeros(number.shape)
+        for index in np.ndindex(number.shape):
+            step = np.zeros(number.shape)
+            step[index] = 1e-5
+            ends = [dense(model.with_values({path: number + sign * step})) for sign in (1.0, -1.0)]
+            expected[index] = (ends[0] - ends[1]) / 2e-5
+        np.testing.assert_allclose(gradient[path], expected, rtol=1e-5, atol=2e-5 * abs(value), err_msg=path)
+
+
+def test_the_bound_with_a_point_at_every_row_is_the_evidence_of_the_gaussian_process():
+    _, x, z = problem(1, 30)
+    kernel = KERNELS["matern"]
+    model = SparseModel(kernel, x, noise=0.3, mediator_noise=0.0, objective="bound")
+    exact = log_evidence_and_gradient(FunctionPrior(kernel), Direct(x, noise=0.3), z)[0]
+    assert model.log_evidence(Table(x, z)) == pytest.approx(exact, abs=1e-4)
+    fewer = SparseModel(kernel, x[:20], noise=0.3, mediator_noise=0.0, objective="bound")
+    assert fewer.log_evidence(Table(x, z)) < exact
+
+
+def test_only_a_share_of_what_points_leave_open_may_count():
+    u, x, z = problem(5, 30)
+    found = []
+    for share in (0.0, 0.25, 1.0):
+        model = SparseModel(KERNELS["matern"], u, noise=0.3, mediator_noise=0.0, open_share=share)
+        posterior = model.condition(model.statistics(Table(x, z)))
+        found.append(posterior.variance(x))
+        np.testing.assert_allclose(np.diag(posterior.covariance(x)), found[-1], rtol=1e-9)
+        mean, resolved, left_open = posterior.parts(x)
+        np.testing.assert_allclose(mean[:, 0], posterior.mean(x))
+        np.testing.assert_allclose(found[-1], resolved + share * left_open, rtol=1e-9)
+    np.testing.assert_allclose(found[1], 0.75 * found[0] + 0.25 * found[2], rtol=1e-9)

@@ -12,7 +12,7 @@ from decond.cli import (
     predict_command,
     reproduce_command,
 )
-from decond.cli.console import Commands
+from decond.cli.console import Commands, as_command
 
 __all__ = ["app"]
 
@@ -27,9 +27,9 @@ app = typer.Typer(
 """What `decond` runs."""
 
 app.command("demo")(demo.demonstrate)
-app.command("fit")(fit_command.fit)
+app.command("fit")(as_command(fit_command.FitRequest, fit_command.fit))
 app.command("predict")(predict_command.predict)
-app.command("infer")(infer_command.infer)
+app.command("infer")(as_command(infer_command.InferRequest, infer_command.infer))
 app.command("compare")(compare_command.compare)
 app.command("reproduce")(reproduce_command.reproduce)
 

@@ -8,22 +8,12 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
-from decond.cli.console import (
-    AsJson,
-    Folder,
-    Force,
-    check_folder,
-    print_json,
-    print_sentences,
-    print_table,
-    print_warnings,
-    print_wrote,
-)
+from decond.cli import console
 from decond.errors import ArgumentError
-from decond.notebook import number
+from decond.messages import number
 
 if TYPE_CHECKING:
-    from decond.comparison_table import Comparison
+    from decond.comparison import Comparison
 
 __all__ = ["compare"]
 
@@ -44,9 +34,9 @@ def compare(
         typer.Option("--simulations", "-n", min=1, help="Simulations of each method at most; 1000 by default."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; the table has means over them.")] = 1,
-    output: Folder = Path("decond-compare"),
-    force: Force = False,
-    json: AsJson = False,
+    output: console.Folder = Path("decond-compare"),
+    force: console.Force = False,
+    json: console.AsJson = False,
 ) -> None:
     """Run several methods on one problem with known truth, at equal budget: one table, one picture.
 
@@ -57,7 +47,7 @@ def compare(
     `lfi.compare` and `estimators.compare` do the same in Python, for your own simulator and tables.
     """
     chosen = methods if methods == "all" else [name.strip() for name in methods.split(",")]
-    check_folder(output, ("compare.csv", "compare.json", "compare.png"), force)
+    console.check_folder(output, ("compare.csv", "compare.json", "compare.png"), force)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the notes of the comparison say it
         if problem in get_args(_TablesName):
@@ -68,10 +58,10 @@ def compare(
             found = _compare_on_simulator(problem, chosen, simulations or 1000, seeds)
     files = found.write(output)
     if json:
-        print_json({**found.as_dict(), "problem": problem, "files": files})
+        console.print_json({**found.as_dict(), "problem": problem, "files": files})
         return
     _print_comparison(problem, found)
-    print_wrote(*files)
+    console.print_wrote(*files)
 
 
 def _compare_on_simulator(problem: str, methods: str | list[str], simulations: int, seeds: int) -> "Comparison":
@@ -104,6 +94,6 @@ def _print_comparison(problem: str, found: "Comparison") -> None:
     shown = found.frame[[name for name in found.frame.columns if name.rpartition(" ")[2] not in hidden]]
     methods = zip(shown.index, shown.to_numpy(), strict=True)
     rows = [[str(method), *(number(value, 3) for value in values)] for method, values in methods]
-    print_table(problem, ["method", *shown.columns], rows)
-    print_sentences(found.notes)
-    print_warnings(f"{method}: {note}" for method, note in found.frame["notes"].items() if note)
+    console.print_table(problem, ["method", *shown.columns], rows)
+    console.print_sentences(found.notes)
+    console.print_warnings(f"{method}: {note}" for method, note in found.frame["notes"].items() if note)

@@ -1,12 +1,14 @@
 """What all commands share: where they print, how they end on wrong input, options, and files that they write."""
 
 import contextlib
+import inspect
 import json
 import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +30,10 @@ __all__ = [
     "ReportFile",
     "Seed",
     "Separator",
+    "as_command",
     "check_folder",
     "check_outputs",
     "command_line",
-    "console",
     "messages_of",
     "print_json",
     "print_sentences",
@@ -42,7 +44,7 @@ __all__ = [
     "text_format",
 ]
 
-console = Console()
+_out = Console()
 _errors = Console(stderr=True)
 
 
@@ -75,6 +77,24 @@ def _is_simulation_error(error: RuntimeError) -> bool:
     from decond.lfi import SimulationError
 
     return isinstance(error, SimulationError)
+
+
+def as_command(options: type[Any], run: Callable[[typer.Context, Any], None]) -> Callable[..., None]:
+    """Return a command whose options are the fields of a dataclass, and whose help is the docstring of `run`."""
+
+    def command(ctx: typer.Context, **given: Any) -> None:
+        run(ctx, options(**given))
+
+    kinds = {"ctx": typer.Context, **{one.name: one.type for one in fields(options)}}
+    defaults = {one.name: one.default for one in fields(options) if one.default is not MISSING}
+    keyword, required = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    own = [
+        inspect.Parameter(name, keyword, annotation=kind, default=defaults.get(name, required))
+        for name, kind in kinds.items()
+    ]
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    command.__annotations__, command.__doc__ = kinds, run.__doc__
+    return command
 
 
 def command_line(ctx: typer.Context) -> str:
@@ -111,7 +131,7 @@ def print_json(data: Mapping[str, Any]) -> None:
 def print_sentences(sentences: Iterable[str]) -> None:
     """Print each as a paragraph."""
     for sentence in sentences:
-        console.print(Text(sentence), soft_wrap=True)
+        _out.print(Text(sentence), soft_wrap=True)
 
 
 def print_warnings(sentences: Iterable[str]) -> None:
@@ -146,9 +166,9 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
         table.add_column(Text(heading), justify="right" if number else "left", min_width=least)
     for row in lines[1:]:
         table.add_row(*map(Text, row))
-    if sum(longest) + 3 * len(longest) + 1 > console.width:
+    if sum(longest) + 3 * len(longest) + 1 > _out.width:
         table.width = sum(longest) + 3 * len(longest) + 1  # lines that are too long are better than broken words
-    console.print(table, crop=False)
+    _out.print(table, crop=False)
 
 
 # ---- options that several commands have, with the same words in the help of each ------------------------------

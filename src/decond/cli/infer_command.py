@@ -4,35 +4,18 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from decond.cli.console import (
-    AsJson,
-    Decimal,
-    Encoding,
-    Force,
-    ReportFile,
-    Seed,
-    Separator,
-    check_outputs,
-    command_line,
-    messages_of,
-    print_json,
-    print_sentences,
-    print_table,
-    print_warnings,
-    print_wrote,
-    stdout_for_json,
-    text_format,
-)
+from decond.cli import console
 from decond.errors import ArgumentError
 from decond.tables import TableError, TextFormat, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
-    from decond.lfi import Method, Posterior, Prior, Simulations, diagnostics
+    from decond.lfi import Method, Posterior, Prior, diagnostics
     from decond.reports import Report
 
 __all__ = ["infer"]
@@ -41,67 +24,63 @@ MethodName = Literal[
     "auto", "residual", "dme", "kelfi", "kbr", "kabc", "gpsabc", "rejection", "mcmc", "smc", "mdn", "lfvi"
 ]
 
-# ---- the options ---------------------------------------------------------------------------------------------
 
-_SimulatorName = Annotated[
-    str, typer.Argument(help="The simulator as module:function; modules of this folder are found too.")
-]
-_PriorFile = Annotated[
-    Path, typer.Option(metavar="FILE", help="The prior: a TOML file with one table for each parameter.")
-]
-_ObservedFile = Annotated[
-    Path,
-    typer.Option(
-        metavar="FILE",
-        help="The observation: a table with one row of summaries, in the order in which the simulator returns them. "
-        "If it returns names too (a dict, a Series), the header needs the same names, in any order.",
-    ),
-]
-_Simulations = Annotated[int, typer.Option("--simulations", "-n", min=1, help="How many simulations in all.")]
-_Rounds = Annotated[int, typer.Option(min=1, help="Rounds; later ones simulate where the posterior is.")]
-_Method = Annotated[MethodName, typer.Option(help="How to infer; auto is the residual likelihood.")]
-_Jobs = Annotated[int, typer.Option(min=-1, help="Processes that simulate side by side; -1 for all cores.")]
-_Timeout = Annotated[
-    float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="A simulation that takes longer is ended and counts as failed."),
-]
-_StoreFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="SQLite file that keeps every simulation; run again to go on where it stopped."
-    ),
-]
-_Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FILE", help="Where to write 10,000 draws; a picture goes beside it."),
-]
-_Check = Annotated[
-    bool,
-    typer.Option("--check", help="Check the posterior: refit on held-out simulations, and simulate 400 times more."),
-]
+@dataclass(frozen=True)
+class InferRequest:
+    """The options of `decond infer`."""
+
+    simulator: Annotated[
+        str, typer.Argument(help="The simulator as module:function; modules of this folder are found too.")
+    ]
+    prior: Annotated[
+        Path, typer.Option(metavar="FILE", help="The prior: a TOML file with one table for each parameter.")
+    ]
+    observed: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The observation: a table with one row of summaries, in the order in which the simulator returns "
+            "them. If it returns names too (a dict, a Series), the header needs the same names, in any order.",
+        ),
+    ]
+    simulations: Annotated[int, typer.Option("--simulations", "-n", min=1, help="How many simulations in all.")] = (
+        1000
+    )
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; later ones simulate where the posterior is.")] = 3
+    method: Annotated[MethodName, typer.Option(help="How to infer; auto is the residual likelihood.")] = "auto"
+    jobs: Annotated[int, typer.Option(min=-1, help="Processes that simulate side by side; -1 for all cores.")] = 1
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="SECONDS", help="A simulation that takes longer is ended and counts as failed."
+        ),
+    ] = None
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="SQLite file that keeps every simulation; run again to go on where it stopped."
+        ),
+    ] = None
+    encoding: console.Encoding = "utf-8"
+    separator: console.Separator = None
+    decimal: console.Decimal = "."
+    seed: console.Seed = 0
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write 10,000 draws; a picture goes beside it."),
+    ] = Path("posterior.csv")
+    report: console.ReportFile = None
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Check the posterior: refit on held-out simulations, and simulate 400 times more."
+        ),
+    ] = False
+    force: console.Force = False
+    json: console.AsJson = False
 
 
-def infer(
-    ctx: typer.Context,
-    simulator: _SimulatorName,
-    prior: _PriorFile,
-    observed: _ObservedFile,
-    simulations: _Simulations = 1000,
-    rounds: _Rounds = 3,
-    method: _Method = "auto",
-    jobs: _Jobs = 1,
-    timeout: _Timeout = None,
-    store: _StoreFile = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
-    decimal: Decimal = ".",
-    seed: Seed = 0,
-    output: _Output = Path("posterior.csv"),
-    report: ReportFile = None,
-    check: _Check = False,
-    force: Force = False,
-    json: AsJson = False,
-) -> None:
+def infer(ctx: typer.Context, asked: InferRequest) -> None:
     """Find which parameters of a simulator fit an observation.
 
     The simulator is a Python function of one row of parameters and a NumPy random generator that returns a row of
@@ -125,42 +104,43 @@ def infer(
     """
     from decond import lfi, reports
 
-    is_parquet(output)  # raises if this is not a table
-    files = {"draws": output, "picture": _picture_beside(output), **({} if report is None else {"report": report})}
-    check_outputs(files.values(), force, [prior, observed, store])
-    chosen = _method(method, seed, check)
-    values = _observation(observed, text_format(encoding, separator, decimal))
-    options: dict[str, Any] = {"seed": seed, "n_jobs": jobs, "timeout": timeout}
-    function, known = _simulator(simulator), _prior(prior)
-    with stdout_for_json(json), warnings.catch_warnings(record=True) as caught:
+    is_parquet(asked.output)  # raises if this is not a table
+    files = {"draws": asked.output, "picture": _picture_beside(asked.output)}
+    files |= {} if asked.report is None else {"report": asked.report}
+    console.check_outputs(files.values(), asked.force, [asked.prior, asked.observed, asked.store])
+    method = _method(asked)
+    observed = _observation(asked.observed, console.text_format(asked.encoding, asked.separator, asked.decimal))
+    options: dict[str, Any] = {"seed": asked.seed, "n_jobs": asked.jobs, "timeout": asked.timeout}
+    simulator, prior = _simulator(asked.simulator), _prior(asked.prior)
+    budget: Any = {"n_simulations": asked.simulations, "rounds": asked.rounds, "store": asked.store}
+    with console.stdout_for_json(asked.json), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        posterior = lfi.infer(
-            function, known, values, simulations, rounds=rounds, method=chosen, store=store, **options
-        )
-        write_table(posterior.frame(), output)
+        posterior = lfi.infer(simulator, prior, observed, method=method, **budget, **options)
+        write_table(posterior.frame(), asked.output)
         posterior.plot().save(files["picture"], dpi=120)
-        diagnosis = lfi.diagnose(chosen, _runs(posterior), known, values, function, **options) if check else None
-    notes = messages_of(caught)
-    about: dict[str, Any] = {"method": type(chosen).__name__, "seed": seed, "command": command_line(ctx)}
-    page = reports.inference_report(posterior, values, diagnosis=diagnosis, warnings=notes, **about)
-    if report is not None:
-        page.write(report)
+        diagnosis = None
+        if asked.check:
+            assert posterior.simulations is not None
+            diagnosis = lfi.diagnose(method, posterior.simulations, prior, observed, simulator, **options)
+    notes = console.messages_of(caught)
+    about: dict[str, Any] = {
+        "method": type(method).__name__,
+        "seed": asked.seed,
+        "command": console.command_line(ctx),
+    }
+    page = reports.inference_report(posterior, observed, diagnosis=diagnosis, warnings=notes, **about)
+    if asked.report is not None:
+        page.write(asked.report)
     found = _found(posterior, page, diagnosis)
-    if json:
-        print_json({**found, "notes": notes, **files})
+    if asked.json:
+        console.print_json({**found, "notes": notes, **files})
         return
-    _print_found(found, can_be_checked=diagnosis is None and not chosen.runs_simulator, notes=notes)
-    print_wrote(*files.values())
+    _print_found(found, can_be_checked=diagnosis is None and not method.runs_simulator, notes=notes)
+    console.print_wrote(*files.values())
 
 
 def _picture_beside(output: Path) -> Path:
     return output.with_name(output.name.removesuffix(".gz")).with_suffix(".png")
-
-
-def _runs(posterior: "Posterior") -> "Simulations":
-    """Return what a posterior was inferred from."""
-    assert posterior.simulations is not None
-    return posterior.simulations
 
 
 # ---- what the arguments name ---------------------------------------------------------------------------------
@@ -214,16 +194,16 @@ def _prior(path: Path) -> "Prior":
     return Prior.from_file(path)
 
 
-def _method(name: str, seed: int, check: bool) -> "Method":
+def _method(asked: InferRequest) -> "Method":
     """Return the method of that name; raise if it is to be checked and cannot be."""
     from decond.lfi.rounds import method_named
 
-    method = method_named(name, seed)
-    if check and method.runs_simulator:
+    method = method_named(asked.method, asked.seed)
+    if asked.check and method.runs_simulator:
         raise ArgumentError(
             "--check",
-            f"--check refits on held-out simulations, and --method {name} runs the simulator itself each time. "
-            "Leave --check out, or choose another method.",
+            f"--check refits on held-out simulations, and --method {asked.method} runs the simulator itself each "
+            "time. Leave --check out, or choose another method.",
         )
     return method
 
@@ -245,9 +225,9 @@ def _print_found(found: dict[str, Any], can_be_checked: bool, notes: list[str]) 
         title += f" from {found['simulations']} simulations ({found['failed']} failed)"
     headings = next(iter(found["parameters"].values()))
     rows = [[name, *(f"{value:.4g}" for value in row.values())] for name, row in found["parameters"].items()]
-    print_table(title, ["parameter", *headings], rows)
+    console.print_table(title, ["parameter", *headings], rows)
     reasons = found.get("diagnosis", {}).get("sentences", [])
-    print_sentences([f"Verdict: {found['verdict']}", *(f"- {sentence}" for sentence in reasons)])
+    console.print_sentences([f"Verdict: {found['verdict']}", *(f"- {sentence}" for sentence in reasons)])
     if can_be_checked:
-        print_sentences(["Add --check to judge its calibration (a minute or more)."])
-    print_warnings(notes)
+        console.print_sentences(["Add --check to judge its calibration (a minute or more)."])
+    console.print_warnings(notes)

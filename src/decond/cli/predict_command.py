@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from decond.cli.console import (
-    AsJson,
-    Decimal,
-    Encoding,
-    Force,
-    Separator,
-    check_outputs,
-    messages_of,
-    print_json,
-    print_warnings,
-    print_wrote,
-    text_format,
-)
+from decond.cli import console
 from decond.tables import Table, TableError, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
@@ -35,11 +23,11 @@ def predict(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: .csv, .tsv or .parquet.")
     ] = Path("predictions.csv"),
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
-    decimal: Decimal = ".",
-    force: Force = False,
-    json: AsJson = False,
+    encoding: console.Encoding = "utf-8",
+    separator: console.Separator = None,
+    decimal: console.Decimal = ".",
+    force: console.Force = False,
+    json: console.AsJson = False,
 ) -> None:
     """Predict z for every row of a table, with its standard deviation.
 
@@ -53,8 +41,8 @@ def predict(
     from decond.plotting.regression_plot import mean_and_std
 
     typed = is_parquet(output) or decimal != "."
-    check_outputs([output], force, [model, table])
-    given = read_table(table, text_format(encoding, separator, decimal))
+    console.check_outputs([output], force, [model, table])
+    given = read_table(table, console.text_format(encoding, separator, decimal))
     given.check_length(1, "predicting")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -71,17 +59,17 @@ def predict(
             column=taken,
         )
     write_table((given.typed() if typed else given.frame).assign(**added), output)
-    notes = messages_of(caught) + _about_extrapolation(estimator, x)
+    notes = console.messages_of(caught) + _about_extrapolation(estimator, x)
     if json:
         ranges = {
             name: {"least": values.min(), "average": values.mean(), "most": values.max()}
             for name, values in added.items()
         }
         found = {"predictions": output, "model": type(estimator).__name__, "rows": len(x)}
-        print_json({**found, **ranges, "notes": notes})
+        console.print_json({**found, **ranges, "notes": notes})
         return
-    print_warnings(notes)
-    print_wrote(output)
+    console.print_warnings(notes)
+    console.print_wrote(output)
 
 
 def _columns(estimator: "BaseEstimator", table: Table) -> list[str]:

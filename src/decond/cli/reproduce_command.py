@@ -5,16 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from decond.cli.console import (
-    AsJson,
-    Folder,
-    Force,
-    check_folder,
-    print_json,
-    print_sentences,
-    print_table,
-    print_wrote,
-)
+from decond.cli import console
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -32,9 +23,9 @@ def reproduce(
             "page that compares every number with the published one.",
         ),
     ],
-    output: Folder = Path("decond-paper"),
-    force: Force = False,
-    json: AsJson = False,
+    output: console.Folder = Path("decond-paper"),
+    force: console.Force = False,
+    json: console.AsJson = False,
 ) -> None:
     """Reproduce a figure of the paper, or all of them: a PNG each, and a JSON with its numbers.
 
@@ -46,7 +37,9 @@ def reproduce(
     names = list(FIGURES) if figure == "all" else [figure]
     written = [*names, *(["figures"] if figure == "all" else [])]
     endings = {"figures": (".md", ".json")}
-    check_folder(output, [f"{name}{end}" for name in written for end in endings.get(name, (".png", ".json"))], force)
+    console.check_folder(
+        output, [f"{name}{end}" for name in written for end in endings.get(name, (".png", ".json"))], force
+    )
     numbers: dict[str, Any] = {}
     paths: list[Path] = []
     rows: list[Row] = []
@@ -59,14 +52,14 @@ def reproduce(
         tables[name] = TABLES[name](numbers[name])
         if not json:
             for table in tables[name]:
-                print_table(*table)
+                console.print_table(*table)
     if figure == "all":
         paths += write_comparison(output, rows, tables)
     if json:
-        print_json({"figures": numbers, "comparison": [row.as_dict() for row in rows], "files": paths})
+        console.print_json({"figures": numbers, "comparison": [row.as_dict() for row in rows], "files": paths})
         return
     _print_comparison(rows)
-    print_wrote(*paths)
+    console.print_wrote(*paths)
 
 
 def _print_comparison(rows: "list[Row]") -> None:
@@ -76,6 +69,6 @@ def _print_comparison(rows: "list[Row]") -> None:
     for name in dict.fromkeys(row.figure for row in rows):
         shown = [row for row in rows if row.figure == name]
         _, headings, cells = tabulated(shown)
-        print_table(f"{name}: {headings[1]} and reproduced", headings, cells)
-        print_sentences(f"{number}. {reason}" for reason, number in reasons(shown).items())
-        print_sentences(figure_notes()[name])
+        console.print_table(f"{name}: {headings[1]} and reproduced", headings, cells)
+        console.print_sentences(f"{number}. {reason}" for reason, number in reasons(shown).items())
+        console.print_sentences(figure_notes()[name])

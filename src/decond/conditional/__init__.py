@@ -3,6 +3,7 @@
 `decond.conditional.mediator` links the two tables, and tells columns of numbers from those of labels.
 """
 
+from decond.conditional.completed_groups import completed_groups
 from decond.conditional.residual_density import (
     InputDensity,
     KernelFits,
@@ -10,7 +11,6 @@ from decond.conditional.residual_density import (
     ResidualSettings,
     ShiftedResiduals,
 )
-from decond.conditional.sampled_groups import unlisted_rows
 from decond.conditional.smoother import MediatorSmoother, Smoother, SmootherGrid
 
 __all__ = [
@@ -22,5 +22,5 @@ __all__ = [
     "ShiftedResiduals",
     "Smoother",
     "SmootherGrid",
-    "unlisted_rows",
+    "completed_groups",
 ]

@@ -11,7 +11,7 @@ from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features.feature_maps import as_kernel
 from decond.kernels.kernel import Kernel
-from decond.parameters import same
+from decond.parameters import Kept, same
 
 if TYPE_CHECKING:
     from decond.plotting import EmbeddingDisplay
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MeanEmbedding"]
 
 
-class MeanEmbedding:
+class MeanEmbedding(Kept):
     """The function μ(q) = Σ_i w_i k(x_i, q): a distribution in a reproducing kernel Hilbert space.
 
     Weights may be negative and need not sum to one, as those of conditional and deconditional embeddings do not.
@@ -38,6 +38,9 @@ class MeanEmbedding:
         self.kernel = as_kernel(kernel, "kernel")
         self.points: np.ndarray = frozen(self.kernel.points(points, "points"))
         self.weights: np.ndarray = frozen(as_weights(weights, "weights", len(self.points), "points"))
+
+    def _fields(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "points": self.points, "weights": self.weights}
 
     def __call__(self, q: ArrayLike) -> np.ndarray:
         """Return μ at the rows of q."""

@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from decond.checks import as_targets
-from decond.conditional import unlisted_rows
+from decond.conditional import completed_groups
 from decond.errors import ArgumentError
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
 from decond.features.feature_maps import FeatureMap
-from decond.gp import Aggregated, Transformed
+from decond.gp import Aggregated, LatentInput, SamplerSettings
 from decond.gp.observations import Targets
 from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
@@ -160,23 +160,23 @@ def learn_groups(
         As for `fit`.
     """
     fits = [estimator._learn_fixed("the listed rows", seen, z, choice, progress)]
-    unlisted = None
-    if seen.unlisted.any() and seen.x.dtype.kind == "f" and not seen.individual_noise:
+    completed = None
+    if seen.unlisted.any() and seen.x.dtype.kind == "f" and z[0].size == 1 and not seen.individual_noise:
         group = np.unique(seen.groups, return_inverse=True)[1]
-        unlisted = unlisted_rows(seen.x, group, np.asarray(seen.group_sizes))
-    if unlisted is not None:
-        noise = fits[0].result.model.observation.noise
-        known = seen.target_variance
-        observation = Transformed(
-            seen.x,
-            unlisted.weights,
-            noise=noise,
-            sampling=unlisted.sampling,
+        completed = completed_groups(seen.x, group, np.asarray(seen.group_sizes), estimator.seed)
+    if completed is not None:
+        latent = LatentInput(
+            completed.support,
+            completed.probabilities,
+            transformation=completed.completions,
             repeats=seen.repeats,
-            target_variance=known,
+            target_variance=seen.target_variance,
         )
+        table, settings = completed.probabilities, SamplerSettings(warmup=100)
         first = fits[0].result
         fits.append(
-            estimator._learn_fixed("shrunk centers and pooled spread", observation, z, choice, progress, first)
+            estimator._sample_latent(
+                "completed groups", latent, [table], z, choice, settings, first=first, progress=progress
+            )
         )
     estimator._conclude(fits, z)

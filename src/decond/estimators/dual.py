@@ -1,13 +1,12 @@
 """Learning from conditional distributions as a saddle point: a neighbor of the paper, on the same two tables."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_finite
 from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
 from decond.estimators.defaults import plain_kernel
@@ -22,7 +21,6 @@ from decond.threads import one_blas_thread
 __all__ = ["DualEmbedding"]
 
 Array = NDArray[np.float64]
-Features = Callable[[NDArray[Any]], Array]
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,6 @@ class DualSettings:
     """Rows of each table that the choice is made with at most."""
     features: int = 100
     """Features that the choice is made with at most."""
-    chunk: int = 2000
-    """Rows whose features are in memory at a time."""
 
 
 SETTINGS = DualSettings()
@@ -153,12 +149,9 @@ class DualEmbedding(IndirectRegressor):
                 )
             )
         self.features_x_ = Nystrom.pivoted(chosen.kernel_x, rows, self.n_features)
-        dual = _Dual(
-            _features(chosen.kernel_y, pairs, task, self.n_features), pairs, task, tables.z, tables.is_smooth
-        )
-        weights = dual.weights(
-            dual.cross(self.features_x_.transform, rows), np.array([chosen.ridge]) / tables.shorter
-        )
+        dual = _Dual(*_features(chosen.kernel_y, pairs, task, self.n_features), tables.z, tables.is_smooth)
+        ridge = np.array([chosen.ridge]) / min(len(rows), len(z))
+        weights = dual.weights(dual.cross(self.features_x_.transform(rows)), ridge)
         self.weights_, self.regularization_ = weights[0].reshape(-1, *z.shape[1:]), chosen.ridge
         return self
 
@@ -175,6 +168,8 @@ class DualEmbedding(IndirectRegressor):
         self._restore_columns(state)
         for name in ("features_x", "weights", "offset", "regularization"):
             setattr(self, f"{name}_", state[name])
+        check_finite(self.offset_, "offset", self.weights_.shape[1:])
+        check_finite(self.weights_, "weights", (len(self.features_x_.landmarks), *self.weights_.shape[1:]))
 
 
 class _Tables(NamedTuple):
@@ -190,11 +185,6 @@ class _Tables(NamedTuple):
         """Whether the mediator has columns of numbers."""
         return bool(numeric_columns(self.y))
 
-    @property
-    def shorter(self) -> int:
-        """The number of rows of the shorter table."""
-        return min(len(self.x), len(self.z))
-
 
 class _Choice(NamedTuple):
     """What is chosen: kernels of x and of the mediator, and ν times the number of rows."""
@@ -203,6 +193,28 @@ class _Choice(NamedTuple):
     kernel_y: Kernel
     ridge: float
     loss: float
+
+
+class _MediatorFeatures(NamedTuple):
+    """Features of rows of the mediator for u (n, q), and finer ones for the density ratio."""
+
+    psi: Array
+    fine: Array
+
+    def take(self, rows: NDArray[Any]) -> "_MediatorFeatures":
+        """Return those of some rows."""
+        return _MediatorFeatures(self.psi[rows], self.fine[rows])
+
+
+def _features(
+    kernel: Kernel, y: NDArray[Any], y_task: NDArray[Any], count: int
+) -> tuple[_MediatorFeatures, _MediatorFeatures]:
+    """Return the features of the pairs and of the task rows."""
+    rows, scale = np.concatenate([y, y_task]), SETTINGS.ratio_scale
+    psi = Nystrom.pivoted(kernel, rows, count)
+    fine = Nystrom.pivoted(_scaled(kernel, scale), rows, round(count / scale))
+    pairs, task = (_MediatorFeatures(psi.transform(table), fine.transform(table)) for table in (y, y_task))
+    return pairs, task
 
 
 class _Dual:
@@ -214,52 +226,29 @@ class _Dual:
 
     def __init__(
         self,
-        features: "_MediatorFeatures",
-        y: NDArray[Any],
-        y_task: NDArray[Any],
+        pairs: _MediatorFeatures,
+        task: _MediatorFeatures,
         z: Array,
         is_smooth: bool,
         ridge: float | None = None,
     ) -> None:
-        count, settings = min(len(y), len(y_task)), SETTINGS
-        dual_ridge = (settings.dual_ridge if is_smooth else settings.label_ridge) / count if ridge is None else ridge
-        psi, fine = features
-        moments = _mean(lambda rows, targets: psi(rows).T @ np.hstack([psi(rows), targets]), y_task, z)
-        q = len(moments)
-        pairs = _mean(lambda rows: fine(rows).T @ fine(rows), y)
-        add_to_diagonal(pairs, (settings.ratio_ridge if is_smooth else settings.label_ridge) / count)
-        coefficients = cholesky(pairs, "the covariance of the features of y").solve(
-            _mean(lambda rows: fine(rows).T @ np.ones((len(rows), 1)), y_task)
-        )
-        slices = range(0, len(y), settings.chunk)
-        ratio = np.concatenate([fine(y[i : i + settings.chunk]) @ coefficients for i in slices])
-        ratio = np.maximum(ratio, 0.0)
-        self.psi, self.y = psi, y
-        self.ratio = ratio / ratio.mean() if ratio.any() else np.ones_like(ratio)
+        settings, rows = SETTINGS, min(len(pairs.psi), len(task.psi))
+        dual_ridge = (settings.dual_ridge if is_smooth else settings.label_ridge) / rows if ridge is None else ridge
+        moments = pairs.fine.T @ pairs.fine / len(pairs.fine)
+        add_to_diagonal(moments, (settings.ratio_ridge if is_smooth else settings.label_ridge) / rows)
+        means = task.fine.mean(axis=0)[:, None]
+        ratio = np.maximum(pairs.fine @ cholesky(moments, "the covariance of the features of y").solve(means), 0.0)
+        self.psi, self.ratio = pairs.psi, ratio / ratio.mean() if ratio.any() else np.ones_like(ratio)
         """ρ (n, 1), how much more frequent the y of each pair is among task rows."""
-        gram = moments[:, :q].copy()
+        gram = task.psi.T @ task.psi / len(z)
         add_to_diagonal(gram, dual_ridge)
         self.factor = cholesky(gram, "the covariance of the features of y_task")
-        self.target = self.factor.half_solve(moments[:, q:].copy())
+        self.target = self.factor.half_solve(task.psi.T @ z / len(z))
         """R⁻¹b."""
 
-    def cross(self, phi: Features, x: NDArray[Any]) -> Array:
-        """Return R⁻¹C.
-
-        Parameters
-        ----------
-        phi : callable
-            Features of x.
-        x : ndarray of shape (n, d)
-            Rows of the pairs.
-
-        Returns
-        -------
-        ndarray of shape (q, p)
-        """
-        return self.factor.half_solve(
-            _mean(lambda y, rows, ratio: self.psi(y).T @ (ratio * phi(rows)), self.y, x, self.ratio)
-        )
+    def cross(self, phi: Array) -> Array:
+        """Return R⁻¹C (q, p) from the features of x of the pairs (n, p)."""
+        return self.factor.half_solve(self.psi.T @ (self.ratio * phi) / len(phi))
 
     def weights(self, cross: Array, ridges: Array) -> Array:
         """Return w for every ridge ν, by one eigendecomposition, from R⁻¹C: (ridges, p, targets).
@@ -290,28 +279,28 @@ def _choose(tables: _Tables, n_features: int, ridges: tuple[float, ...], seed: i
     kernel_x, kernel_y = (plain_kernel(rows, 1.0).kernel for rows in (tables.x, tables.y))
     pairs, task = (rng.permutation(len(rows))[: SETTINGS.rows] for rows in (tables.x, tables.z))
     few = _Tables(tables.x[pairs], tables.y[pairs], tables.y_task[task], tables.z[task])
-    y, n, smooth = np.concatenate([few.y, few.y_task]), len(few.y), tables.is_smooth
+    n, smooth = len(few.y), tables.is_smooth
     judge_scale = min(SETTINGS.judge_scale * tables.y.shape[1] ** 2, 0.5)
-    judged, columns = _tabulated(_features(_scaled(kernel_y, judge_scale), few.y, few.y_task, n_features), y)
+    judged, judged_task = _features(_scaled(kernel_y, judge_scale), few.y, few.y_task, n_features)
     halves = []
     for _ in range(SETTINGS.splits):
         first, second = (rng.permutation(len(rows)) % 2 == 0 for rows in (few.x, few.z))
         halves += [(first, second), (~first, ~second)]
     ridge = SETTINGS.judge_ridge if smooth else None
-    judges = [_Dual(columns, judged[:n], judged[n:][~half], few.z[~half], smooth, ridge) for _, half in halves]
+    judges = [_Dual(judged, judged_task.take(~half), few.z[~half], smooth, ridge) for _, half in halves]
     scaled_x = [_scaled(kernel_x, scale) for scale in SETTINGS.scales_x]
     phis = [Nystrom.pivoted(kernel, few.x, n_features).transform(few.x) for kernel in scaled_x]
     best = _Choice(kernel_x, kernel_y, 0.0, np.inf)
     for scale in SETTINGS.scales_y if smooth else (1.0,):
         kernel = _scaled(kernel_y, scale)
-        psi, columns = _tabulated(_features(kernel, few.y, few.y_task, n_features), y)
-        duals = [_Dual(columns, psi[:n][one], psi[n:][two], few.z[two], smooth) for one, two in halves]
+        pairs_psi, task_psi = _features(kernel, few.y, few.y_task, n_features)
+        duals = [_Dual(pairs_psi.take(one), task_psi.take(two), few.z[two], smooth) for one, two in halves]
         for candidate, phi in zip(scaled_x, phis, strict=True):
             losses = np.zeros(len(ridges))
             for dual, judge, (one, _) in zip(duals, judges, halves, strict=True):
-                w = dual.weights(dual.cross(_itself, phi[one]), 2.0 * np.array(ridges) / few.shorter)
+                w = dual.weights(dual.cross(phi[one]), 2.0 * np.array(ridges) / min(n, len(few.z)))
                 f = np.moveaxis(phi @ w, 0, 1)
-                misfit = judge.cross(_itself, f.reshape(n, -1)).reshape(-1, *f.shape[1:]) - judge.target[:, None]
+                misfit = judge.cross(f.reshape(n, -1)).reshape(-1, *f.shape[1:]) - judge.target[:, None]
                 losses += 0.5 * np.square(misfit).sum(axis=(0, 2))
             least = int(np.argmin(losses))
             if losses[least] < best.loss:
@@ -319,39 +308,8 @@ def _choose(tables: _Tables, n_features: int, ridges: tuple[float, ...], seed: i
     return best
 
 
-class _MediatorFeatures(NamedTuple):
-    """Features of the mediator for u, and finer ones for the density ratio."""
-
-    psi: Features
-    fine: Features
-
-
-def _features(kernel: Kernel, y: NDArray[Any], y_task: NDArray[Any], count: int) -> _MediatorFeatures:
-    rows, scale = np.concatenate([y, y_task]), SETTINGS.ratio_scale
-    fine = Nystrom.pivoted(_scaled(kernel, scale), rows, round(count / scale))
-    return _MediatorFeatures(Nystrom.pivoted(kernel, rows, count).transform, fine.transform)
-
-
-def _tabulated(features: _MediatorFeatures, y: NDArray[Any]) -> tuple[Array, _MediatorFeatures]:
-    """Return both kinds of features of all rows side by side, and what takes each from such rows."""
-    psi, fine = (one(y) for one in features)
-    q = psi.shape[1]
-    return np.hstack([psi, fine]), _MediatorFeatures(lambda rows: rows[:, :q], lambda rows: rows[:, q:])
-
-
 def _scaled(kernel: Kernel, factor: float) -> Kernel:
     """Return the kernel with all of its lengthscales multiplied."""
     scales = {path: factor * value for path, value in leaves(kernel).items() if path.endswith("lengthscale")}
     scaled: Kernel = with_leaves(kernel, scales)
     return scaled
-
-
-def _mean(function: Callable[..., Array], *tables: NDArray[Any]) -> Array:
-    """Return the sum of a function over chunks of rows of some tables, by their number."""
-    slices = [slice(i, i + SETTINGS.chunk) for i in range(0, len(tables[0]), SETTINGS.chunk)]
-    total = np.sum([function(*(table[rows] for table in tables)) for rows in slices], axis=0)
-    return np.asarray(total / len(tables[0]))
-
-
-def _itself(rows: Array) -> Array:
-    return rows

@@ -15,7 +15,7 @@ from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.defaults import SearchRanges, smooth_kernel
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features import FeatureKernel, FeatureMap, Nystrom, RandomFourier, as_kernel
+from decond.features import FeatureKernel, FeatureMap, Nystrom, as_kernel
 from decond.gp import FitResult, LogNormal, Variable, maximize_evidence, select
 from decond.gp.search import Progress
 from decond.kernels import Scaled
@@ -49,12 +49,10 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
     ----------
     kernel_x, kernel_y : Kernel or FeatureMap, optional
         Covariances of f and of the mediating function, in the units of the data; by default Matern-3/2 with a
-        lengthscale for each column. A feature map is used as it is, and nothing of it learned.
+        lengthscale for each column. A kernel is seen through landmarks among some rows (Nyström features). A feature
+        map, such as ``features.RandomFourier``, is used as it is, and nothing of it learned.
     n_features : int
         How many features each kernel gets.
-    features : {"nystrom", "fourier"}
-        "nystrom" sees a kernel from landmarks among some rows, "fourier" through random frequencies. It takes several
-        times as many of these, and the error bars do not count what they leave out.
     noise : float, optional
         σ, the standard deviation of the targets' noise, where learning starts; by default it starts from the data.
     mean : {"constant", "zero"}
@@ -63,12 +61,10 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         "full" keeps the uncertainty of the mediating function, "map" drops it.
     optimize : bool
         Whether to learn; otherwise everything is used as given.
-    lengthscales : {"subsample", "passes", "given"}
-        Learned from a sample of each table, from that and then by passes over all rows, or used as given.
+    lengthscales : {"subsample", "given"}
+        Learned from a sample of each table, or used as given.
     sample_size : int
         Rows of this sample, of tables that have more than twice as many.
-    full_iterations : int
-        Of these passes; each reads both tables twice or a little more often.
     seed : int, Generator or None
         Of everything random.
 
@@ -91,27 +87,23 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         kernel_x: Kernel | FeatureMap | None = None,
         kernel_y: Kernel | FeatureMap | None = None,
         n_features: int = 200,
-        features: Literal["nystrom", "fourier"] = "nystrom",
         noise: float | None = None,
         mean: Literal["constant", "zero"] = "constant",
         mediator: Literal["full", "map"] = "full",
         optimize: bool = True,
-        lengthscales: Literal["subsample", "passes", "given"] = "subsample",
+        lengthscales: Literal["subsample", "given"] = "subsample",
         sample_size: int = 5_000,
-        full_iterations: int = 10,
         seed: Seed = 0,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
         self.n_features = n_features
-        self.features = features
         self.noise = noise
         self.mean = mean
         self.mediator = mediator
         self.optimize = optimize
         self.lengthscales = lengthscales
         self.sample_size = sample_size
-        self.full_iterations = full_iterations
         self.seed = seed
 
     def fit(
@@ -151,11 +143,10 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
                 "x" if tables.pairs is None else "y_task",
                 "fit needs both tables, pairs (x, y) and task rows (y_task, z_task); partial_fit one.",
             )
-        learning = self.optimize and self.lengthscales != "given"
-        sides, samples = self._choose(tables, learning)
-        if samples is not None and learning:
-            sides, self._lengthscales = self._learned(sides, tables, samples, progress)
+        sides, samples = self._choose(tables)
         self.features_x_, self.features_y_ = (side.features for side in sides)
+        if samples is not None and self.optimize and self.lengthscales != "given":
+            self._learn_lengthscales(sides, samples, progress)
         return self._take(FeatureStatistics(), tables)
 
     def partial_fit(
@@ -186,7 +177,7 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         tables = self._tables((x, y, y_task, z_task), client, first=first or not hasattr(self, "n_features_in_"))
         if first:
             self._lengthscales = None
-            sides, _ = self._choose(tables, learning=False)
+            sides, _ = self._choose(tables)
             self.features_x_, self.features_y_ = (side.features for side in sides)
             return self._take(FeatureStatistics(), tables)
         return self._take(self._statistics, tables)
@@ -267,11 +258,10 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
     # ---- settings and tables ----
 
     def _check_settings(self) -> None:
-        check_choice(self.features, "features", ("nystrom", "fourier"))
         check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.mediator, "mediator", ("full", "map"))
-        check_choice(self.lengthscales, "lengthscales", ("subsample", "passes", "given"))
-        for name in ("n_features", "sample_size", "full_iterations"):
+        check_choice(self.lengthscales, "lengthscales", ("subsample", "given"))
+        for name in ("n_features", "sample_size"):
             as_count(getattr(self, name), name)
         if self.noise is not None:
             remedy = "It is a standard deviation of z; None starts from the data."
@@ -280,16 +270,20 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
     def _tables(self, given: tuple[Any, ...], client: "Client | None", first: bool) -> Tables:
         """Return the tables that were given, as sources; the first pairs say what columns x has."""
         x, y, y_task, z_task = given
-        sides = ((x, y), (y_task, z_task))
         if any(isinstance(table, Source) for table in given):
             _check_sources(given)
-            tables = self._with_columns(Tables(x, y), first)
+            tables = Tables(x, y)
         elif hasattr(x, "__dask_graph__") or hasattr(y_task, "__dask_graph__"):
-            both = (None if rows is None else as_cluster_source(rows, z, client) for rows, z in sides)
-            tables = self._with_columns(Tables(*both), first)
+            sides = ((x, y), (y_task, z_task))
+            tables = Tables(*(None if rows is None else as_cluster_source(rows, z, client) for rows, z in sides))
         else:
-            tables = self._checked(given, first)
+            tables = _in_memory(*given)
         pairs, task = tables
+        if pairs is not None:
+            import pandas as pd
+
+            row = pd.DataFrame(np.zeros((1, pairs.width)), columns=pairs.names)
+            self._remember_columns(row, "x") if first else self._known_columns(row)
         self._check_same_mediators(
             {
                 "y": None if pairs is None else pairs.target_names or getattr(y, "columns", None),
@@ -299,32 +293,6 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         if client is None:
             return tables
         return Tables(*(None if table is None else as_cluster_source(table, client=client) for table in tables))
-
-    def _checked(self, given: tuple[Any, ...], first: bool) -> Tables:
-        """Return tables in memory, checked."""
-        x, y, y_task, z_task = given
-        for names, values in ((("x", "y"), (x, y)), (("y_task", "z_task"), (y_task, z_task))):
-            missing = [name for name, value in zip(names, values, strict=True) if value is None]
-            if len(missing) == 1:
-                raise ArgumentError(
-                    missing[0], "x goes with y, and y_task with z_task; give both of a table or neither."
-                )
-        if x is None and y_task is None:
-            raise ArgumentError(
-                "x", "there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both."
-            )
-        if x is not None and y_task is not None:
-            linked_mediators(as_rows(x, "x"), y, y_task, whole=False)
-        pairs = task = None
-        if x is not None:
-            rows = as_rows(self._remember_columns(x, "x") if first else self._known_columns(x), "x")
-            y = mediator_of_numbers(y, "y", "TaskTransformedFeatures")
-            check_same_length(y, "y", len(rows), "x")
-            pairs = Table(rows, y)
-        if y_task is not None:
-            y_task = mediator_of_numbers(y_task, "y_task", "TaskTransformedFeatures")
-            task = Table(y_task, as_targets(z_task, "z_task", len(y_task), "y_task"))
-        return Tables(pairs, task)
 
     def _check_same_mediators(self, names: dict[str, Sequence[str] | None]) -> None:
         """Raise if arguments name other columns than those that are known; remember the first otherwise."""
@@ -341,104 +309,64 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
                 )
         self._mediator_names = known
 
-    def _with_columns(self, tables: Tables, first: bool) -> Tables:
-        """Return the sources, with the columns of x remembered or checked."""
-        import pandas as pd
-
-        if tables.pairs is not None:
-            row = pd.DataFrame(np.zeros((1, tables.pairs.width)), columns=tables.pairs.names)
-            self._remember_columns(row, "x") if first else self._known_columns(row)
-        return tables
-
     # ---- features and what is learned of them ----
 
-    def _choose(self, tables: Tables, learning: bool) -> tuple[tuple["_Side", "_Side"], "_Samples | None"]:
+    def _choose(self, tables: Tables) -> tuple[tuple["_Side", "_Side"], tuple[Summary, Summary | None] | None]:
         """Return the features of x and y, as given or from samples; and the samples, if they were needed."""
         first = None if self.kernel_x is None else as_kernel(self.kernel_x, "kernel_x")
         second = None if self.kernel_y is None else as_kernel(self.kernel_y, "kernel_y")
-        self._seed = as_seed(self.seed)
-        drawn = self.features == "fourier" and first is not None and second is not None and not learning
-        if drawn or (isinstance(first, FeatureKernel) and isinstance(second, FeatureKernel)):
-            return (self._side(first, None, 0, learning), self._side(second, None, 1, learning)), None
+        seed = as_seed(self.seed)
+        if isinstance(first, FeatureKernel) and isinstance(second, FeatureKernel):
+            return (_Side(first.features, free=False), _Side(second.features, free=False)), None
         if tables.pairs is None:
             raise ArgumentError(
                 "x",
                 "the first rows have to be pairs (x, y), because lengthscales or landmarks are chosen from them. To "
                 "start with task rows, give kernel_x and kernel_y as feature maps.",
             )
-        pairs = summarize(tables.pairs, self._seed, self.sample_size)
-        task = None if tables.task is None else summarize(tables.task, self._seed + 1, self.sample_size)
+        pairs = summarize(tables.pairs, seed, self.sample_size)
+        task = None if tables.task is None else summarize(tables.task, seed + 1, self.sample_size)
         y = [pairs.sample.z.reshape(len(pairs.sample), -1)] + ([] if task is None else [task.sample.x])
         check_same_columns("y_task", *(rows.shape[1] for rows in y))
-        sides = (
-            self._side(first, pairs.sample.x, 0, learning),
-            self._side(second, np.concatenate(y), 1, learning),
-        )
-        return sides, _Samples(pairs, task)
+        return (self._side(first, pairs.sample.x), self._side(second, np.concatenate(y))), (pairs, task)
 
-    def _side(self, kernel: Kernel | None, rows: Array | None, which: int, learning: bool) -> "_Side":
-        """Return the features of one kernel, with the ranges and hyperpriors of what is learned of it.
-
-        Learning begins in Nyström features, in which the evidence is nearly that of the kernel itself.
-        """
+    def _side(self, kernel: Kernel | None, rows: Array) -> "_Side":
+        """Return the features of one kernel, with the ranges and hyperpriors of what is learned of it."""
         if isinstance(kernel, FeatureKernel):
             return _Side(kernel.features, free=False)
         bounds, hyperpriors = {}, {}
         if kernel is None:
-            assert rows is not None
             choice: Any = smooth_kernel(rows, 1.0, trend=False)
             kernel = choice.kernel.kernel
             bounds["base.lengthscale"] = choice.bounds["kernel.lengthscale"]
             hyperpriors["base.lengthscale"] = choice.hyperpriors["kernel.lengthscale"]
         elif isinstance(kernel, Scaled):
             kernel = kernel.kernel
-        if self.features == "fourier" and not learning:
-            return _Side(self._fourier(kernel, which), bounds, hyperpriors)
-        assert rows is not None
         return _Side(Nystrom.pivoted(kernel, rows, self.n_features), bounds, hyperpriors)
 
-    def _fourier(self, kernel: Kernel, which: int) -> RandomFourier:
-        return RandomFourier(kernel, -(-self.n_features // 2), self._seed + which)
-
-    def _learned(
-        self, sides: tuple["_Side", "_Side"], tables: Tables, samples: "_Samples", progress: Progress | None
-    ) -> tuple[tuple["_Side", "_Side"], FitResult]:
-        """Learn lengthscales from samples and then, if asked for, by passes over the tables."""
-        assert samples.task is not None
-        assert tables.task is not None
-        means = samples.task.mean
-        offset = self._offset(means)
-        scale = self._scale(samples.task.mean_squares(offset), means)
-        sample = Tables(samples.pairs.sample, samples.task.sample.standardized(offset, scale))
-        model = FeatureModel(sides[0].features, sides[1].features)
+    def _learn_lengthscales(
+        self,
+        sides: tuple["_Side", "_Side"],
+        samples: tuple[Summary, Summary | None],
+        progress: Progress | None,
+    ) -> None:
+        """Learn the features from samples of both tables."""
+        pairs, task = samples
+        assert task is not None
+        offset = self._offset(task.mean)
+        scale = self._scale(task.mean_squares(offset), task.mean)
+        sample = Tables(pairs.sample, task.sample.standardized(offset, scale))
+        model = FeatureModel(self.features_x_, self.features_y_)
         start = self._start(model, model.statistics(sample), sides)
-        results = [start.search(sample, progress)]
-        if self.features == "fourier":
-            # A learned lengthscale may be far wider than the data, so that the kernel has little but slow
-            # frequencies: landmarks still see its small differences, a few random frequencies do not. So features
-            # are learned from what landmarks have taught and from the first lengthscales; the better is kept.
-            turned = [self._in_frequencies(sides, found) for found in (results[0].model, start.model)]
-            results += [start._replace(model=model).search(sample, progress) for model in turned]
-            results.append(max(results[1:], key=lambda found: max(found.starts)))
-        effort = results[:3]
-        if self.lengthscales == "passes" and not samples.complete:
-            everything = Tables(tables.pairs, tables.task.standardized(offset, scale))
-            final = start._replace(model=results[-1].model)
-            results.append(final.search(everything, progress, self.full_iterations))
-            effort.append(results[-1])
-        counts = {name: sum(getattr(found, name) for found in effort) for name in ("evaluations", "failures")}
-        best = dataclasses.replace(results[-1], **counts)
-        features = (best.model.features_x, best.model.features_y)
-        x, y = (side._replace(features=one) for side, one in zip(sides, features, strict=True))
-        return (x, y), best
-
-    def _in_frequencies(self, sides: tuple["_Side", "_Side"], model: FeatureModel) -> FeatureModel:
-        """Return the model with Fourier features of the same kernels, where these are learned."""
-        x, y = (
-            self._fourier(features.base, which) if side.free and isinstance(features, Nystrom) else features
-            for which, (side, features) in enumerate(zip(sides, (model.features_x, model.features_y), strict=True))
+        found = maximize_evidence(
+            start.model,
+            sample,
+            start.variables(),
+            n_restarts=0,
+            progress=progress,
+            quiet=list(start.model.values()),
         )
-        return model.replace(features_x=x, features_y=y)
+        self._lengthscales, self.features_x_, self.features_y_ = found, found.model.features_x, found.model.features_y
 
     def _start(self, model: FeatureModel, sums: FeatureStatistics, sides: tuple["_Side", ...]) -> "_Start":
         """Return where learning starts: noise and variances as given, or where they are expected from the sums.
@@ -548,18 +476,6 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
         self._answer = _Answer(posterior, state["offset"], state["scale"], result)
 
 
-class _Samples(NamedTuple):
-    """A first look at the tables."""
-
-    pairs: Summary
-    task: Summary | None
-
-    @property
-    def complete(self) -> bool:
-        """Whether the samples are the tables."""
-        return self.pairs.complete and (self.task is None or self.task.complete)
-
-
 class _Side(NamedTuple):
     """The features of one kernel, ranges and hyperpriors of their parameters."""
 
@@ -595,32 +511,6 @@ class _Start(NamedTuple):
                 hyperpriors.update({prefix + path: value for path, value in side.hyperpriors.items()})
         return select(self.model, free, (), bounds, hyperpriors)
 
-    def search(self, tables: Tables, progress: Progress | None, iterations: int = 200) -> FitResult:
-        """Learn everything from these tables, with targets in their final units.
-
-        Parameters
-        ----------
-        tables : Tables
-            What is learned from.
-        progress : callable, optional
-            Called with the number of evaluations and the best objective so far.
-        iterations : int
-            Iterations at most.
-
-        Returns
-        -------
-        FitResult
-        """
-        return maximize_evidence(
-            self.model,
-            tables,
-            self.variables(),
-            n_restarts=0,
-            max_iterations=iterations,
-            progress=progress,
-            quiet=list(self.model.values()),
-        )
-
 
 class _Answer(NamedTuple):
     """What follows from all sums."""
@@ -646,6 +536,27 @@ def _joined(lengthscales: FitResult | None, amplitudes: FitResult) -> FitResult:
         failures=lengthscales.failures + amplitudes.failures,
         on_bounds=(*(path for path in lengthscales.on_bounds if path not in learned), *amplitudes.on_bounds),
     )
+
+
+def _in_memory(x: Any, y: Any, y_task: Any, z_task: Any) -> Tables:
+    """Return arrays and frames as checked tables; either may be missing, but not a half of it."""
+    if x is None and y is None and y_task is None and z_task is None:
+        raise ArgumentError("x", "there is nothing to read; give pairs (x, y), task rows (y_task, z_task), or both.")
+    for one, other, names in ((x, y, ("x", "y")), (y_task, z_task, ("y_task", "z_task"))):
+        if (one is None) != (other is None):
+            missing = names[other is None]
+            raise ArgumentError(missing, "x goes with y, and y_task with z_task; give both of a table or neither.")
+    if x is not None and y_task is not None:
+        linked_mediators(as_rows(x, "x"), y, y_task, whole=False)
+    pairs = task = None
+    if x is not None:
+        mediator = mediator_of_numbers(y, "y", "TaskTransformedFeatures")
+        check_same_length(mediator, "y", len(as_rows(x, "x")), "x")
+        pairs = Table(x, mediator)
+    if y_task is not None:
+        mediator = mediator_of_numbers(y_task, "y_task", "TaskTransformedFeatures")
+        task = Table(mediator, as_targets(z_task, "z_task", len(mediator), "y_task"))
+    return Tables(pairs, task)
 
 
 def _check_sources(given: tuple[Any, ...]) -> None:

@@ -15,7 +15,16 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
 
 from decond.checks import as_count, as_rows, as_targets, check_column_names, column_names
-from decond.comparison_table import Comparison, averaged, checked_seeds, chosen_by_label, said
+from decond.comparison import (
+    Comparison,
+    ComparisonDisplay,
+    Lines,
+    Rows,
+    averaged,
+    checked_seeds,
+    chosen_by_label,
+    said,
+)
 from decond.conditional import MediatorSmoother
 from decond.conditional.mediator import label_columns, linked_mediators, ranges_apart
 from decond.errors import ArgumentError, ArgumentTypeError
@@ -25,8 +34,7 @@ from decond.estimators.dual import DualEmbedding
 from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.task_transformed import TaskTransformedGP
 from decond.estimators.task_transformed_ridge import TaskTransformedRidge
-from decond.plotting import ComparisonDisplay, Curve, Lines, Rows
-from decond.plotting.regression_plot import mean_and_std, rows_along
+from decond.plotting.regression_plot import Curve, mean_and_std, rows_along
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -191,8 +199,7 @@ def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[Arra
     import pandas as pd
 
     if callable(truth):
-        values = np.asarray(truth(tables.x_rows), dtype=np.float64).reshape(-1)
-        rows: pd.DataFrame = tables.x
+        rows, values = tables.x, np.ravel(truth(tables.x_rows))
     elif isinstance(truth, tuple | list) and len(truth) == 2:
         check_column_names(truth[0], "truth[0]", column_names(tables.given))
         given = as_rows(truth[0], "truth[0]", labels=True)
@@ -201,15 +208,12 @@ def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[Arra
                 "truth[0]", f"the x of truth has {given.shape[1]} column(s), but x has {tables.x_rows.shape[1]}."
             )
         rows = pd.DataFrame(given, columns=list(tables.x.columns)).infer_objects()
-        values = np.asarray(truth[1], dtype=np.float64).reshape(-1)
+        values = np.ravel(truth[1])
     else:
         raise ArgumentTypeError(
             "truth", f"truth is {type(truth).__name__}; give a function of rows of x, or rows and values (x, f)."
         )
-    if len(values) != len(rows) or not np.isfinite(values).all():
-        raise ArgumentError(
-            "truth", f"truth has {len(values)} values for {len(rows)} rows; give one finite number for each."
-        )
+    values = as_targets(values, "truth", len(rows), "its rows")
     return Truth(rows, values, truth if callable(truth) else None)
 
 
@@ -284,7 +288,7 @@ def _concluded(tables: Tables, known: Truth | None, held_out: "HeldOut | None", 
     frame = averaged(table, measure)
     ordered = {label: found[label] for label in frame.index if label in found}
     panels = _panels(tables, known, ordered, frame, measured)
-    display = ComparisonDisplay(list(frame.index), panels, tables.x.shape[1])
+    display = ComparisonDisplay(list(frame.index), panels)
     notes = [f"{len(tables.x)} pairs and {len(tables.z)} task rows.", *tables.warnings]
     if held_out is not None:
         notes.append(
@@ -299,15 +303,19 @@ def _panels(
     """Return functions along the first few columns of x, what was measured, and the seconds."""
     numbers = [name for name in tables.x.columns if tables.x[name].dtype.kind in "biuf"][:3]
     panels: list[Rows | Lines] = []
+    columns = tables.x.shape[1]
+    some = "each column" if len(numbers) == columns else f"{len(numbers)} of {columns} columns, each"
+    note = f"{some} alone, the others at their median" if columns > 1 else ""
     for name in numbers:
         rows = rows_along(tables.x, name, 200)
         curves = {
             label: Curve(str(name), rows[name].to_numpy(), *mean_and_std(model, rows))
             for label, model in found.items()
         }
-        panels.append(Lines("f", curves, known.curve(rows) if known and tables.x.shape[1] == 1 else None))
+        panels.append(Lines("f", curves, known.curve(rows) if known and columns == 1 else None, note))
+        note = ""
     shown = [name for name in measured if frame[name].notna().any()]
-    panels += [Rows(name, frame[name].to_dict(), 0.95 if name == INSIDE else None, start=0.0) for name in shown]
+    panels += [Rows(name, frame[name].to_dict(), 0.95 if name == INSIDE else None) for name in shown]
     return [*panels, Rows("seconds", frame["seconds"].to_dict(), log=True)]
 
 

@@ -1,6 +1,7 @@
 """What the Gaussian-process estimators share: units of the targets, learning, model averages, and checks of a fit."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_targets, check_choice
+from decond.checks import as_number, as_targets, check_choice, check_finite
+from decond.conditional.mediator import numeric_columns, spread
 from decond.errors import ArgumentError, MemoryWarning, ResolutionWarning
 from decond.estimators.defaults import (
     KernelChoice,
@@ -28,11 +30,14 @@ from decond.gp import (
     FunctionPrior,
     HyperparameterSample,
     LaplaceSettings,
+    LatentInput,
     Model,
     ModelAverage,
     Observation,
+    SamplerSettings,
     maximize_evidence,
     sample_hyperparameters,
+    sample_latent_inputs,
     select,
     warn_if_constant,
 )
@@ -120,36 +125,12 @@ class PosteriorRegressor(ProbabilisticRegressor):
     _data: tuple[Any, ...]
     _memory = MemorySettings()
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
-    ) -> Any:
-        """Return E[f] at the rows of X; also its standard deviation, or its covariance between the rows.
-
-        Parameters
-        ----------
-        X : array_like of shape (q, d)
-            Where to predict.
-        return_std, return_cov : bool
-            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known.
-        include_noise : bool
-            Add the learned noise of a target, `noise_`, to the deviation or to the diagonal of the covariance.
-
-        Returns
-        -------
-        mean : ndarray of shape (q,) or (q, t)
-        std or cov : ndarray
-            Only if asked for.
-        """
-        answer = super().predict(X, return_std, return_cov)
-        if not include_noise or not (return_std or return_cov):
-            return answer
-        mean, spread = answer
-        noise = self.noise_ * self.scale_
-        if return_std:
-            return mean, np.hypot(spread, noise)
-        spread = spread.copy()
-        spread[np.diag_indices(len(mean))] += np.square(noise)
-        return mean, spread
+    def _noise_variance(self, mean: np.ndarray, variance: np.ndarray) -> Any:
+        square = np.square(self.scale_)
+        observation = self.average_.best.observation
+        return square * observation.noise_variance(
+            self.noise_, (mean - self.offset_) / self.scale_, variance / square
+        )
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of every target, predicted from the others (noise included)."""
@@ -390,6 +371,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
         total = evaluations + sum(result.evaluations for result in results.values())
         failures = sum(result.failures for result in results.values())
         self._set_average(average, dataclasses.replace(best, evaluations=total, failures=failures))
+        self.posterior_ = average.posterior()
+        self.posterior_ = average.posterior()
         if best.status != "sampled":
             warn_if_constant(best.log_evidence, z)
         return self
@@ -424,9 +407,46 @@ class PosteriorRegressor(ProbabilisticRegressor):
         extra = Extra(paths, bounds) if first is None else Extra(paths, bounds, restarts=0, also=[first.parameters])
         return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
 
+    def _sample_latent(
+        self,
+        name: str,
+        seen: LatentInput,
+        tables: Sequence[np.ndarray],
+        z: np.ndarray,
+        choice: KernelChoice,
+        settings: SamplerSettings,
+        stack_tables: bool = False,
+        first: FitResult | None = None,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """Sample the posterior of targets that may each have seen f in several ways, with tables of their weights.
+
+        After the `first` search for another observation of the same targets, chains start where that one ended.
+        """
+        targets = seen.transformed(z)
+        choice = choice.under("prior.kernel.")
+        noise = noise_start(targets) if seen.logarithm is not None else self._given_noise() or noise_start(targets)
+        model = Model(FunctionPrior(choice.kernel), seen.replace(noise=noise))
+        if first is not None:
+            model = model.with_values(first.parameters)
+        extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(targets)})
+        variables = select(
+            model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
+        )
+        starts = functools.partial(_starts, model, z=targets)
+        candidate = sample_latent_inputs(
+            name, model, tables, starts, z, variables, self.seed, settings, stack_tables, progress
+        )
+        held_out = float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan
+        words = f"{len(candidate.values)} draws from chains for {len(tables)} table(s)."
+        sweeps = len(tables) * 2 * (settings.warmup + settings.sweeps)
+        return Fit(candidate, FitResult(model, candidate.medians(), held_out, "sampled", words, sweeps, 0, ()))
+
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""
         self._set_average(ModelAverage.single(model, z), None)
+        self.posterior_ = self.average_.posterior()
+        self.posterior_ = self.average_.posterior()
         return self
 
     def _resolution_if_any(self) -> float:
@@ -462,9 +482,14 @@ class PosteriorRegressor(ProbabilisticRegressor):
                 )
             )
 
+    @functools.cached_property
+    def posterior_(self) -> Any:
+        """The posterior of the centered targets; of a model from a file, once somebody asks."""
+        return self.average_.posterior()
+
     def _set_average(self, average: ModelAverage, result: FitResult | None) -> None:
         self.average_, self.fit_result_ = average, result
-        self.posterior_ = average.posterior()
+        self.__dict__.pop("posterior_", None)
         self.kernel_ = average.best.prior.covariance
         self.noise_ = average.median("observation.noise")
 
@@ -486,6 +511,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
         self.offset_, self.scale_ = state["offset"], state["scale"]
         self._x_range = state.get("x_range")  # older files have none
         self._set_average(ModelAverage.from_state(state["average"]), None)
+        for name in ("offset", "scale"):
+            check_finite(state[name], name, self.average_.z.shape[1:])
         if state["fit_result"] is not None:
             self.fit_result_ = FitResult.from_state(state["fit_result"], self.average_.best)
 
@@ -530,6 +557,22 @@ def free_paths(model: Model, choice: KernelChoice, extra: Extra) -> list[str]:
         return [*choice.free, *extra.free]
     kernel = {path: value for path, value in model.values().items() if path.startswith("prior.kernel.")}
     return [*(path for path, value in kernel.items() if np.any(value)), *extra.free]  # what is zero is absent
+
+
+def _starts(model: Model, table: np.ndarray, z: np.ndarray) -> Sequence[np.ndarray]:
+    """Return two functions at the rows to start chains from: z on E[x | y] as a straight line, and a smooth fit."""
+    seen: Any = model.observation
+    points, averages = model.prior.covariance.points(seen.x, "x"), seen.averages(table)
+    gram = model.prior.covariance.gram(points, points)
+    covariance = averages.T @ gram @ averages + np.diag(seen.variance)
+    smooth = gram @ (averages @ np.linalg.solve(covariance, z))
+    numeric = numeric_columns(seen.x)
+    if not numeric:
+        return [smooth]
+    x = seen.x[:, numeric].astype(np.float64)
+    scaled = (x - x.mean(axis=0)) / spread(x)
+    slopes, *_ = np.linalg.lstsq(averages.T @ scaled, z, rcond=None)
+    return [np.clip(scaled @ slopes, z.min(), z.max()), smooth]
 
 
 def _is_far_from_normal(residuals: np.ndarray, fewest: int = 20, level: float = 1e-4) -> bool:

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import Seed, as_rows, check_column_names, column_names
+from decond.checks import Seed, as_count, as_labels, as_rows, as_targets, check_column_names, column_names
 from decond.errors import ArgumentError
-from decond.notebook import card, number
+from decond.messages import card, number
 from decond.parameters import Parametrized
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
             )
 
     def _restore_columns(self, state: dict[str, Any]) -> None:
-        self.n_features_in_ = state["n_features_in"]
-        if state["feature_names_in"] is not None:
-            self.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+        self.n_features_in_, names = as_count(state["n_features_in"], "n_features_in"), state["feature_names_in"]
+        if names is not None:
+            as_labels(names, "feature_names_in", self.n_features_in_, "x")
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def plot(
         self, x: ArrayLike | None = None, z: ArrayLike | None = None, ax: "Axes | None" = None, **options: Any
@@ -156,23 +158,29 @@ class ProbabilisticRegressor(IndirectRegressor):
     """Base of the estimators with error bars: every answer is a view of `posterior_`.
 
     Fitted attributes: `posterior_` (of the centered targets), `offset_` (what was subtracted), `scale_` (what they
-    were divided by; one unless there are several target columns).
+    were divided by; one unless there are several target columns), `noise_` (σ, after that division).
     """
 
     posterior_: Any
     offset_: Any
     scale_: Any
+    noise_: Any
 
-    def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Return E[f] at the rows of X; also the standard deviation of f, or its covariance between the rows.
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, include_noise: bool = False
+    ) -> Any:
+        """Return E[f] at the rows of X; also its standard deviation, or its covariance between the rows.
 
         Parameters
         ----------
         X : array_like of shape (q, d)
             Where to predict.
         return_std, return_cov : bool
-            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known. The
-            noise of single measurements is not in them.
+            Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known. It
+            shrinks as rows are added.
+        include_noise : bool
+            Return the deviation, or the covariance, of new measurements instead: that of f and their noise, which no
+            number of rows takes away.
 
         Returns
         -------
@@ -189,14 +197,80 @@ class ProbabilisticRegressor(IndirectRegressor):
         if return_std:
             mean, variance = posterior.moments(rows)
             mean = self._in_units(mean)
-            std = np.sqrt(variance[:, None] if variance.ndim < mean.ndim else variance)
-            return mean, np.broadcast_to(std * self.scale_, mean.shape).copy()
+            variance = variance[:, None] if variance.ndim < mean.ndim else variance
+            variance = np.broadcast_to(variance * np.square(self.scale_), mean.shape)
+            return mean, np.sqrt(variance + self._noise_variance(mean, variance) if include_noise else variance)
         mean = self._in_units(posterior.mean(rows))
         if return_cov:
             covariance = posterior.covariance(rows)
             covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
-            return mean, covariance * np.square(self.scale_)
+            covariance = covariance * np.square(self.scale_)
+            if include_noise:
+                diagonal = np.diag_indices(len(mean))
+                covariance[diagonal] += self._noise_variance(mean, covariance[diagonal])
+            return mean, covariance
         return mean
+
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the central interval in which a new measurement at each row of X lies with this probability.
+
+        Parameters
+        ----------
+        X : array_like of shape (q, d)
+            Where to predict.
+        level : float
+            The probability, between zero and one.
+        include_noise : bool
+            Whether it is about new measurements; otherwise about f.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (q,) or (q, t)
+
+        Examples
+        --------
+        >>> from decond.estimators import DirectGP
+        >>> from decond.kernels import RBF
+        >>> gp = DirectGP(RBF(1.0), noise=0.1, mean="zero", optimize=False).fit([[0.0], [1.0]], [0.0, 1.0])
+        >>> [end.round(2) for end in gp.predict_interval([[9.0]], level=0.9)]
+        [array([-1.65]), array([1.65])]
+        """
+        if not 0.0 < level < 1.0:
+            raise ArgumentError("level", f"level is {level}; it is a probability between zero and one, such as 0.95.")
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise)
+        half = float(norm.ppf(0.5 + 0.5 * level)) * std
+        return mean - half, mean + half
+
+    def score_log_density(self, X: ArrayLike, z: ArrayLike) -> float:
+        """Return the log density of new measurements z at the rows of X, on average over the rows.
+
+        Their predictions are normal, with the deviation that `predict` gives with ``include_noise=True``. Of several
+        target columns it is the sum. Larger is better; unlike R² it also judges the error bars.
+
+        Parameters
+        ----------
+        X : array_like of shape (q, d)
+            Rows.
+        z : array_like of shape (q,) or (q, t)
+            What was measured there.
+
+        Returns
+        -------
+        float
+        """
+        mean, std = self.predict(X, return_std=True, include_noise=True)
+        measured = as_targets(z, "z", len(mean), "X")
+        if measured.size != mean.size:
+            raise ArgumentError(
+                "z", f"z has shape {measured.shape} but predictions have {mean.shape}; give the same target columns."
+            )
+        return float(norm.logpdf(measured.reshape(mean.shape), mean, std).sum() / len(mean))
+
+    def _noise_variance(self, mean: np.ndarray, variance: np.ndarray) -> Any:
+        """Return the variance of the noise of a measurement where f has this mean and variance, in their units."""
+        return np.square(self.noise_ * self.scale_)
 
     def sample(self, X: ArrayLike, n: int = 1, seed: Seed = None) -> np.ndarray:
         """Return joint draws of f.

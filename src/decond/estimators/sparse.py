@@ -27,6 +27,7 @@ from decond.gp import FitResult
 from decond.gp.search import constant_log_evidence, warn_if_no_better
 from decond.kernels.kernel import Kernel
 from decond.parameters import same
+from decond.progress import progress_bar
 from decond.streaming.cluster import as_cluster_source
 from decond.streaming.sources import Source, Table
 from decond.streaming.sparse_gp import SparseModel
@@ -62,8 +63,15 @@ class SparseGP(ProbabilisticRegressor):
     mean : {"constant", "zero"}
         "constant" subtracts the mean of the targets and adds it back in predictions.
     prediction : {"targets", "latent"}
-        "targets" predicts g(x) = E[f | x], of which targets are noisy values; "latent" predicts the f behind it,
-        which is the paper's predictive mean.
+        "targets" predicts the function that targets are noisy values of, by the sparse Gaussian process given all
+        rows. "latent" is the paper's model with its noise of the mediator, and its predictive of the f behind that
+        function; it is learned by the evidence of that model.
+    objective : {"auto", "evidence", "bound"}
+        What "targets" is learned by. "bound" is Titsias' lower bound of the evidence of the Gaussian process, which
+        does not overfit through the inducing points. "evidence" is that of the sparse model, which predicts better
+        where inducing points are few for the function, and overfits where they are many for the rows. "auto" starts
+        with the bound, goes on with the evidence, and stays there if a tenth of the rows, held out, is clearly better
+        predicted. After the evidence, `noise_` and the error bars of f come from those rows.
     optimize : bool
         Whether to learn anything; if not, everything is used as given. A fit that explains the targets no better than
         a constant warns (`gp.NoSignalWarning`).
@@ -83,11 +91,11 @@ class SparseGP(ProbabilisticRegressor):
     Attributes
     ----------
     kernel_, inducing_, noise_
-        What was learned, or given.
+        What was learned, or given; noise_ is that of a single target.
     posterior_ : SparsePosterior
         Of the targets less `offset_`, divided by `scale_`.
     fit_result_ : FitResult or None
-        How learning went.
+        How learning went; `starts` and `history` are of targets divided by their deviation.
 
     Examples
     --------
@@ -98,6 +106,8 @@ class SparseGP(ProbabilisticRegressor):
     array([ 1., -1.])
     """
 
+    fit_result_: FitResult | None
+
     def __init__(
         self,
         n_inducing: int = 100,
@@ -106,6 +116,7 @@ class SparseGP(ProbabilisticRegressor):
         noise: float | None = None,
         mean: Literal["constant", "zero"] = "constant",
         prediction: Literal["targets", "latent"] = "targets",
+        objective: Literal["auto", "evidence", "bound"] = "auto",
         optimize: bool = True,
         learn_inducing: bool = True,
         learn_hyperparameters: bool = True,
@@ -121,6 +132,7 @@ class SparseGP(ProbabilisticRegressor):
         self.noise = noise
         self.mean = mean
         self.prediction = prediction
+        self.objective = objective
         self.optimize = optimize
         self.learn_inducing = learn_inducing
         self.learn_hyperparameters = learn_hyperparameters
@@ -159,8 +171,10 @@ class SparseGP(ProbabilisticRegressor):
         summary = self._summary(source)
         if not self.optimize or not (self.learn_inducing or self.learn_hyperparameters):
             return self._conclude(self._as_given(summary).plus(source), None)
-        partial, result = self._learned(source, summary, progress)
-        return self._conclude(partial.plus(source), result)
+        if progress is not None:
+            return self._learn(source, summary, progress)
+        with progress_bar("fitting") as bar:
+            return self._learn(source, summary, lambda count, best: bar(count, status=f"log evidence {best:.6g}"))
 
     def partial_fit(
         self, X: "ArrayLike | Source", y: ArrayLike | None = None, client: "Client | None" = None
@@ -195,7 +209,7 @@ class SparseGP(ProbabilisticRegressor):
         >>> here = SparseGP(n_inducing=10).fit(x[:300], z[:300])
         >>> there = here.unread().partial_fit(x[300:], z[300:])
         >>> here.merge(there).posterior_
-        ConditionalMeanPosterior(10 inducing points, 500 rows, ...)
+        SparsePosterior(10 inducing points, 500 rows, ...)
         """
         check_is_fitted(self)
         other = clone(self)
@@ -215,7 +229,10 @@ class SparseGP(ProbabilisticRegressor):
         return self._conclude(self._partial.merged(other._partial), self.fit_result_)
 
     def log_marginal_likelihood(self) -> float:
-        """Return the log evidence of all targets at the hyperparameters that are used."""
+        """Return the log evidence of all targets at the hyperparameters that are used, or its lower bound.
+
+        It is what was learned from in the end: `posterior_.model.objective` says which.
+        """
         check_is_fitted(self)
         rows = self.posterior_.statistics.count
         return float(self.posterior_.log_evidence - rows * np.sum(np.log(self.scale_)))
@@ -261,6 +278,7 @@ class SparseGP(ProbabilisticRegressor):
         """Return the inducing points that were given, or some chosen from the rows; check the other settings."""
         check_choice(self.mean, "mean", ("constant", "zero"))
         check_choice(self.prediction, "prediction", ("targets", "latent"))
+        check_choice(self.objective, "objective", ("auto", "evidence", "bound"))
         if self.inducing is None:
             return starting_points(rows, as_count(self.n_inducing, "n_inducing"), self.seed)
         points = as_rows(self.inducing, "inducing")
@@ -287,16 +305,14 @@ class SparseGP(ProbabilisticRegressor):
         if noise is None:
             noise = SearchRanges.noise_start * float(np.sqrt(np.mean(kernel.diag(points))))
         follows = self.kernel is None and self.noise is None
-        return _PartialFit(SparseModel(kernel, points, noise), self.mean == "constant", follows)
+        return _PartialFit(self._model(kernel, points, noise), self.mean == "constant", follows)
 
-    def _learned(
-        self, source: Source, summary: Summary, progress: Callable[[int, float], None] | None
-    ) -> tuple["_PartialFit", FitResult]:
-        """Learn a model; return a partial fit that uses it, and how learning went."""
+    def _learn(self, source: Source, summary: Summary, progress: Callable[[int, float], None]) -> Self:
+        """Learn a model, with targets in units of their deviation, and read all rows with it."""
         points, centered = self._points(summary.sample.x), self.mean == "constant"
         offset = summary.mean if centered else np.zeros_like(summary.mean)
         scale = np.ones(len(offset))
-        if len(scale) > 1 and (self.kernel is None or self.learn_hyperparameters):
+        if self.kernel is None or self.learn_hyperparameters:
             scale = deviation(summary.mean_squares(offset), offset)
         scaled = summary.standardized(offset, scale)
         choice = self._choice(scaled.sample)
@@ -304,8 +320,20 @@ class SparseGP(ProbabilisticRegressor):
         search = self._search(starts, scaled.sample.z, choice, progress)
         also = [start.values() for start in starts[1:]]
         result = search.run(starts[0], source.standardized(offset, scale), scaled, also)
-        warn_if_no_better(result.log_evidence, _constant(summary, scale))
-        return _PartialFit(result.model, centered, scale=scale), result
+        model = result.model
+        if source.flat:
+            model, scale = _with_targets_times(model, float(scale[0])), np.ones(1)
+        self._conclude(_PartialFit(model, centered, scale=scale).plus(source), result)
+        values = {**model.values(), **model.points()}
+        self.fit_result_ = dataclasses.replace(
+            result,
+            model=model,
+            log_evidence=self.log_marginal_likelihood(),
+            parameters={path: values[path] for path in result.parameters},
+        )
+        evidence = model.replace(objective="evidence").condition(self.posterior_.statistics).log_evidence
+        warn_if_no_better(evidence, _constant(summary, scale))
+        return self
 
     def _choice(self, sample: Table) -> KernelChoice:
         variance = float(deviation(np.mean(sample.z**2, keepdims=True).ravel(), np.zeros(1))[0]) ** 2
@@ -318,13 +346,25 @@ class SparseGP(ProbabilisticRegressor):
         """Return where learning starts: at the scales of the data and, if anything was given, from that."""
         noise, from_data = self._given_noise(), noise_start(sample.z)
         if not self.learn_hyperparameters:
-            return [SparseModel(choice.kernel, points, from_data if noise is None else noise)]
-        starts = [SparseModel(choice.kernel, points, from_data)]
+            return [self._model(choice.kernel, points, from_data if noise is None else noise)]
+        starts = [self._model(choice.kernel, points, from_data)]
         unit = float(np.sqrt(np.mean(scale**2)))  # what is given is in the units of the targets
         if self.kernel is not None or noise is not None:
             kernel = choice.kernel if self.kernel is None else as_kernel(self.kernel, "kernel").rescaled(unit**-2)
-            starts += [SparseModel(kernel, points, from_data if noise is None else noise / unit)]
+            starts += [self._model(kernel, points, from_data if noise is None else noise / unit)]
         return starts
+
+    def _model(self, kernel: Kernel, points: Array, noise: float) -> SparseModel:
+        """Return the paper's model, or the sparse Gaussian process: the same with a mediator that has no noise."""
+        if self.prediction == "latent":
+            return SparseModel(kernel, points, noise)
+        objective: Any = "evidence" if self.objective == "evidence" else "bound"
+        return SparseModel(kernel, points, noise, mediator_noise=0.0, objective=objective)
+
+    @property
+    def _objective(self) -> Literal["auto", "evidence", "bound"]:
+        """What to maximize: with hyperparameters as given, inducing points are there to approach their posterior."""
+        return "bound" if self.objective == "auto" and not self.learn_hyperparameters else self.objective
 
     def _search(
         self,
@@ -341,6 +381,7 @@ class SparseGP(ProbabilisticRegressor):
             free=(*hyperparameters * self.learn_hyperparameters, *("inducing",) * self.learn_inducing),
             bounds={**choice.bounds, "noise": (min(noises), max(noises))},
             hyperpriors=choice.hyperpriors,
+            objective=self._objective,
             n_restarts=self.n_restarts,
             max_iterations=as_count(self.max_iterations, "max_iterations"),
             full_iterations=as_count(self.full_iterations, "full_iterations"),
@@ -351,9 +392,10 @@ class SparseGP(ProbabilisticRegressor):
     def _conclude(self, partial: "_PartialFit", result: FitResult | None) -> Self:
         """Build the posterior from the sums: the only way to one, so that a loaded model is the same."""
         model, statistics, offset, scale = partial.in_units()
-        self._partial, self.fit_result_ = partial, result
-        self.posterior_ = model.condition(statistics, partial.flat, of=self.prediction)
-        self.kernel_, self.inducing_, self.noise_ = model.kernel, model.inducing, model.noise
+        self._partial = partial
+        self.fit_result_ = result
+        self.posterior_ = model.condition(statistics, partial.flat)
+        self.kernel_, self.inducing_, self.noise_ = model.kernel, model.inducing, model.measurement_noise
         self.offset_: Any = float(offset[0]) if partial.flat else offset
         self.scale_: Any = float(scale[0]) if partial.flat else scale
         return self
@@ -377,6 +419,15 @@ class SparseGP(ProbabilisticRegressor):
         statistics, summary = Statistics(**state["partial"]["statistics"]), state["fit_result"]
         partial = _PartialFit(**{**state["partial"], "statistics": statistics})
         self._conclude(partial, None if summary is None else FitResult.from_state(summary, partial.model))
+
+
+def _with_targets_times(model: SparseModel, factor: float) -> SparseModel:
+    """Return the model of targets that are multiplied by a factor."""
+    if factor == 1.0:
+        return model
+    noise = None if model.target_noise is None else model.target_noise * factor
+    kernel = model.kernel.rescaled(factor**2)
+    return model.replace(kernel=kernel, noise=model.noise * factor, target_noise=noise)
 
 
 class _InUnits(NamedTuple):
@@ -424,7 +475,8 @@ class _PartialFit:
         alike = {
             "kernels": same(one.kernel, two.kernel),
             "inducing points": np.array_equal(one.inducing, two.inducing),
-            "noises": (one.noise, self.follows) == (two.noise, other.follows),
+            "noises": (one.noise, one.measurement_noise, self.follows)
+            == (two.noise, two.measurement_noise, other.follows),
             "means (constant or zero)": self.centered == other.centered,
             "target columns": self.statistics.targets == other.statistics.targets and self.flat == other.flat,
             "units": np.array_equal(self._scale, other._scale),
@@ -450,8 +502,8 @@ class _PartialFit:
         spread = deviation(sums.standardized(offset).squares / sums.count, offset)
         if not self.flat:
             return _InUnits(model, sums.standardized(offset, spread), offset, spread)
-        factor, kernel = float(spread[0]), model.kernel
-        model = model.replace(kernel=kernel.rescaled(factor**2), noise=model.noise * factor)
+        factor = float(spread[0])
+        model = _with_targets_times(model, factor)
         return _InUnits(model, sums.standardized(offset).scaled(factor), offset, scale)
 
 

@@ -1,7 +1,6 @@
 """Two tables that share only a mediator: z as a function of x, with error bars."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,9 +13,7 @@ from decond.conditional.mediator import (
     SharedGroups,
     label_columns,
     linked_mediators,
-    numeric_columns,
     shared_groups,
-    spread,
 )
 from decond.conditional.smoother import ConditionalExpectation
 from decond.errors import ArgumentError
@@ -26,15 +23,13 @@ from decond.estimators.defaults import (
     SearchRanges,
     deviation_of,
     noise_range,
-    noise_start,
     plain_kernel,
 )
-from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly, free_paths
+from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
 from decond.features.feature_maps import FeatureMap
 from decond.gp import (
     Aggregated,
-    FitResult,
     FunctionPrior,
     LatentInput,
     LogNormal,
@@ -42,8 +37,6 @@ from decond.gp import (
     SamplerSettings,
     TaskTransformed,
     Transformed,
-    sample_latent_inputs,
-    select,
 )
 from decond.gp.observations import Targets
 from decond.gp.search import Progress
@@ -376,45 +369,17 @@ class TaskTransformedGP(PosteriorRegressor):
             smoothers = _smoothers(x, y, y_task, self.seed)
             support, tables = x, [smoother.probabilities(kernel) for smoother in smoothers]
         weights = np.mean(tables, axis=0)
-        seen = LatentInput(support, weights / weights.sum(axis=0), self._given_noise() or noise_start(z), variance)
+        seen = LatentInput(support, weights / weights.sum(axis=0), target_variance=variance)
         rivals = {"latent inputs": seen}
         positive = z + self.offset_
         if variance is None and np.all(positive > 0.0):
             logarithm = (float(np.squeeze(self.offset_)), np.exp(np.mean(np.log(positive))))
             rivals["latent inputs, noise that multiplies"] = seen.replace(logarithm=logarithm)
         fits = []
-        for name, observation in rivals.items():
-            targets = observation.transformed(z)
-            choice = self._chosen_kernel(self.kernel_x, x, targets, name="kernel_x").under("prior.kernel.")
-            noise = observation.noise if observation is seen else noise_start(targets)
-            model = Model(FunctionPrior(choice.kernel), observation.replace(noise=noise))
-            extra = Extra(["observation.noise"], bounds={"observation.noise": noise_range(targets)})
-            variables = select(
-                model, free_paths(model, choice, extra), (), {**choice.bounds, **extra.bounds}, choice.hyperpriors
-            )
-            candidate = sample_latent_inputs(
-                name,
-                model,
-                tables,
-                functools.partial(_starts, model, z=targets),
-                z,
-                variables,
-                self.seed,
-                settings,
-                stack_tables=self.drift > 0.0 or not numbers,
-                progress=progress,
-            )
-            result = FitResult(
-                model,
-                candidate.medians(),
-                float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan,
-                "sampled",
-                f"{len(candidate.values)} draws from chains for {len(tables)} tables of p(x | y).",
-                len(tables) * 2 * (settings.warmup + settings.sweeps),
-                0,
-                (),
-            )
-            fits.append(Fit(candidate, result))
+        for name, rival in rivals.items():
+            choice = self._chosen_kernel(self.kernel_x, x, rival.transformed(z), name="kernel_x")
+            stack = self.drift > 0.0 or not numbers
+            fits.append(self._sample_latent(name, rival, tables, z, choice, settings, stack, progress=progress))
         self._conclude([max(fits, key=lambda fit: fit.result.log_evidence)], z)
 
     def _transformed_model(
@@ -577,22 +542,6 @@ def _sizes_by_group(group_sizes: Targets | None, labels: np.ndarray, group: np.n
             "group_sizes", f"group_sizes has no size for the label {missing[0]!r}; give one for every label of y."
         )
     return {number: group_sizes[key] for number, key in keys.items()}
-
-
-def _starts(model: Model, table: np.ndarray, z: np.ndarray) -> Sequence[np.ndarray]:
-    """Return two functions at the rows to start chains from: z on E[x | y] as a straight line, and a smooth fit."""
-    points = model.prior.covariance.points(model.observation.x, "x")
-    gram = model.prior.covariance.gram(points, points)
-    noise = model.observation.noise**2  # type: ignore[attr-defined]
-    covariance = table.T @ gram @ table + noise * np.eye(len(z))
-    smooth = gram @ (table @ np.linalg.solve(covariance, z))
-    numeric = numeric_columns(model.observation.x)
-    if not numeric:
-        return [smooth]
-    x = model.observation.x[:, numeric].astype(np.float64)
-    scaled = (x - x.mean(axis=0)) / spread(x)
-    slopes, *_ = np.linalg.lstsq(table.T @ scaled, z, rcond=None)
-    return [np.clip(scaled @ slopes, z.min(), z.max()), smooth]
 
 
 def _joined(model: Model, first: KernelChoice, second: KernelChoice) -> KernelChoice:

@@ -1,11 +1,12 @@
 """Ridge versions: the paper's point estimates, without error bars and without learning."""
 
+import functools
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_number, as_targets
+from decond.checks import as_number, as_targets, check_finite
 from decond.conditional.mediator import linked_mediators
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.regressor import IndirectRegressor
@@ -91,6 +92,11 @@ class TaskTransformedRidge(IndirectRegressor):
         self.posterior_ = condition(**self._model)
         return self
 
+    @functools.cached_property
+    def posterior_(self) -> Any:
+        """The posterior whose mean is the estimate; of a model from a file, once somebody asks."""
+        return condition(**self._model)
+
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the estimate of f at the rows of X."""
         rows = self._known_columns(X)
@@ -107,4 +113,5 @@ class TaskTransformedRidge(IndirectRegressor):
         self._restore_columns(state)
         self.offset_ = state["offset"]
         self._model = {name: state[name] for name in ("prior", "observation", "z")}
-        self.posterior_ = condition(**self._model)
+        self._model["observation"].checked(state["prior"], state["z"])
+        check_finite(self.offset_, "offset", state["z"].shape[1:])

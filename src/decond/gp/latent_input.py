@@ -6,10 +6,10 @@ Gaussian in f. Given the *assignment* of targets to rows it is, and given f the 
 posterior is sampled by Gibbs sampling. A variational bound stands for the log evidence, which is intractable.
 
 `sample_latent_inputs` samples the hyperparameters too: one sweep draws f at the rows given the assignment and the
-hyperparameters, then the assignment given f. Every few sweeps the hyperparameters take a step of slice sampling, with
-f integrated out. Chains that end in different modes are combined by stacking (Yao, Vehtari & Gelman 2022,
-jmlr.org/papers/v23/20-1426.html). The weights of the rows, p(x | y), are estimates too: the chains are repeated for
-several bootstrap tables of them, and pooled.
+hyperparameters, then the noise given f, then the assignment given both. Every few sweeps all hyperparameters take a
+step of slice sampling with f integrated out. Chains that end in different modes are combined by stacking (Yao,
+Vehtari & Gelman 2022, jmlr.org/papers/v23/20-1426.html). The weights of the rows, p(x | y), are estimates too: the
+chains are repeated for several bootstrap tables of them, and pooled.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp, rel_entr
 
-from decond.checks import Seed, as_rows, check_same_length
+from decond.checks import Seed, as_rows, as_targets, check_same_length
 from decond.errors import ArgumentError
 from decond.gp.linear_gaussian import Gradient, Linearization
 from decond.gp.model_average import Candidate, stacking_weights
@@ -66,6 +66,9 @@ class GibbsSettings:
 class LatentInput(Observation):
     """z_j = f(x̃_j) + noise, where x̃_j is row i of x with probability `weights`[i, j].
 
+    With a `transformation` B it is z_j = b_iᵀ f(x) + noise, b_i the column i of B with probability `weights`[i, j]:
+    means over groups whose rows are not all known.
+
     Parameters
     ----------
     x : array_like of shape (n, d)
@@ -81,6 +84,10 @@ class LatentInput(Observation):
     logarithm : array_like of shape (2,), optional
         Origin and unit of positive targets whose noise multiplies: log((z_j + origin) / unit) = g(x̃_j) + noise, with
         the prior on g. The posterior is then of f(x) = E[z | x]. None is noise that adds.
+    transformation : array_like of shape (n, p), optional
+        B, in columns that sum to one; then the `weights` are (p, m) and an assignment names columns of B. None is I.
+    repeats : array_like of shape (m,), optional
+        Of how many measurements each target is the mean: σ² is divided by it.
 
     Examples
     --------
@@ -94,12 +101,20 @@ class LatentInput(Observation):
     target_variance: Any = None
     assignment: Any = None
     logarithm: Any = None
+    transformation: Any = None
+    repeats: Any = None
 
     def __post_init__(self) -> None:
         """Check that columns are probabilities and that the assignment names rows."""
         super().__post_init__()
         weights = as_rows(self.weights, "weights")
-        check_same_length(weights, "weights", len(self.x), "x")
+        if self.transformation is None:
+            check_same_length(weights, "weights", len(self.x), "x")
+        else:
+            columns = as_rows(self.transformation, "transformation")
+            check_same_length(columns, "transformation", len(self.x), "x")
+            check_same_length(weights, "weights", columns.shape[1], "the columns of transformation")
+            self._set(transformation=columns)
         if np.any(weights < 0.0) or not np.allclose(weights.sum(axis=0), 1.0, atol=1e-6):
             raise ArgumentError(
                 "weights",
@@ -107,6 +122,7 @@ class LatentInput(Observation):
                 "0 to 1 that sum to one.",
             )
         self._set(weights=weights)
+        self._set_repeats()
         self._set_target_variance()
         if self.logarithm is not None:
             self._set(logarithm=np.asarray(self.logarithm, dtype=np.float64))
@@ -116,17 +132,17 @@ class LatentInput(Observation):
             self._set(assignment=self._checked_assignment())
 
     def _checked_assignment(self) -> np.ndarray:
-        assignment = np.asarray(self.assignment)
+        assignment = as_targets(self.assignment, "assignment", self.size, self.partner)
         rows = assignment.astype(int)
         if (
             assignment.shape != (self.size,)
             or np.any(rows != assignment)
-            or np.any((rows < 0) | (rows >= len(self.x)))
+            or np.any((rows < 0) | (rows >= len(self.weights)))
         ):
             raise ArgumentError(
                 "assignment",
                 f"assignment has shape {assignment.shape}; give the number of a row of x, from 0 to "
-                f"{len(self.x) - 1}, for each of the {self.size} targets.",
+                f"{len(self.weights) - 1}, for each of the {self.size} targets.",
             )
         return rows
 
@@ -143,12 +159,24 @@ class LatentInput(Observation):
     @property
     def variance(self) -> np.ndarray:
         """The noise variance of each target."""
-        return np.broadcast_to(with_known_variance(self.noise**2, self.target_variance), (self.size,))
+        return self.variance_at(self.noise)
+
+    def variance_at(self, noise: float) -> np.ndarray:
+        """Return the variance of each target if σ were `noise`."""
+        own = noise**2 if self.repeats is None else noise**2 / self.repeats
+        return np.broadcast_to(with_known_variance(own, self.target_variance), (self.size,))
 
     @property
     def noise_unit(self) -> float:
         """What the noise is multiplied by to be in units of the targets, for the typical target if it multiplies."""
         return 1.0 if self.logarithm is None else float(self.logarithm[1])
+
+    def noise_variance(self, noise: float, mean: np.ndarray, variance: np.ndarray) -> Any:
+        """Return that of a new target, which grows with f where the noise multiplies it: that of a log-normal."""
+        if self.logarithm is None:
+            return super().noise_variance(noise, mean, variance)
+        origin, unit = self.logarithm
+        return np.expm1((noise / unit) ** 2) * ((mean + origin) ** 2 + variance)
 
     def transformed(self, z: np.ndarray) -> np.ndarray:
         """Return the targets to which the noise adds."""
@@ -163,7 +191,16 @@ class LatentInput(Observation):
 
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return the model of the means, z ≈ Wᵀ f(x) + noise; conditioning uses the whole distribution instead."""
-        return Linearization(self.weights, with_known_variance(self.noise**2, self.target_variance))
+        mean = self.averages(self.weights)
+        return Linearization(mean, self.noise**2 if self._has_equal_noise else self.variance)
+
+    @property
+    def _has_equal_noise(self) -> bool:
+        return self.target_variance is None and self.repeats is None
+
+    def averages(self, weights: np.ndarray) -> np.ndarray:
+        """Return the distribution over the rows of x (n, m) that belongs to each target, given its weights."""
+        return weights if self.transformation is None else multiply(self.transformation, weights)
 
     def _posterior(self, prior: Prior, points: np.ndarray, z: np.ndarray, form: str) -> Any:
         """Return the posterior of f: a mixture over sampled assignments, or Gaussian if the assignment is given."""
@@ -174,23 +211,26 @@ class LatentInput(Observation):
             )
         if self.assignment is not None:
             columns = (self.assignment, np.arange(self.size))
-            indicator = sparse.csr_array((np.ones(self.size), columns), shape=(len(points), self.size))
-            linear = Linearization(indicator, self.variance)
+            indicator = sparse.csr_array((np.ones(self.size), columns), shape=(len(self.weights), self.size))
+            chosen = indicator if self.transformation is None else self.transformation[:, self.assignment]
+            linear = Linearization(chosen, self.variance)
             found = posterior_of(prior, points, linear, targets, "function")
             return found if self.logarithm is None else LogNormalPosterior(found, self.noise, *self.logarithm)
         settings = GibbsSettings()
         bound = _Bound(self, prior, points, targets, settings)
         state = _GibbsState(self.weights, targets, np.random.default_rng(0))
+        through = _Transformation(self.transformation)
         gram = prior.covariance.gram(points, points)
         root = square_root(gram)
         state.draw_assignment(bound.mean, self.variance)
         parts, likelihoods, predictions = [], [], []
         for sweep in range(settings.warmup + settings.draws * settings.thinning):
             pooled = _PooledTargets.of(state.assignment, targets, self.variance)
-            f = pooled.draw(gram, root, float(prior.mean_of(1)[0]), state.rng)
+            f = pooled.draw(gram, root, float(prior.mean_of(1)[0]), state.rng, through)
             state.draw_assignment(f, self.variance)
             if sweep >= settings.warmup and sweep % settings.thinning == 0:
-                parts.append(_PooledTargets.of(state.assignment, targets, self.variance).posterior(prior, points))
+                pooled = _PooledTargets.of(state.assignment, targets, self.variance)
+                parts.append(pooled.posterior(prior, points, through))
                 likelihoods.append(state.log_likelihood(f, self.variance))
                 predictions.append(state.predictive_moments(f, self.variance))
         left_out = _leave_one_out(np.array(likelihoods), predictions)
@@ -317,20 +357,48 @@ class _PooledTargets(NamedTuple):
         factor = cholesky(covariance, "K + noise")
         return gaussian_log_density(factor, (self.mean - offset)[:, None]) + self.log_constant
 
-    def posterior(self, prior: Prior, points: np.ndarray) -> Posterior:
+    def posterior(self, prior: Prior, points: np.ndarray, through: "_Transformation | None" = None) -> Posterior:
         """Return the Gaussian posterior of f given the assignment."""
-        identity = sparse.eye_array(len(self.rows), format="csr")
-        linear = Linearization(identity, 1.0 / self.precision, identity=True)
-        return posterior_of(prior, points[self.rows], linear, self.mean, "function")
+        rows, columns = (through or _Transformation(None)).support(self.rows)
+        identity = columns is None
+        matrix = sparse.eye_array(len(self.rows), format="csr") if columns is None else columns
+        linear = Linearization(matrix, 1.0 / self.precision, identity=identity)
+        return posterior_of(prior, points[rows], linear, self.mean, "function")
 
-    def draw(self, gram: np.ndarray, root: np.ndarray, offset: float, rng: np.random.Generator) -> np.ndarray:
-        """Draw f at all rows of x by Matheron's rule, from K = root rootᵀ."""
+    def draw(
+        self,
+        gram: np.ndarray,
+        root: np.ndarray,
+        offset: float,
+        rng: np.random.Generator,
+        through: "_Transformation | None" = None,
+    ) -> np.ndarray:
+        """Draw Bᵀ f, for all columns of B, by Matheron's rule from K = root rootᵀ."""
+        through = through or _Transformation(None)
         prior = root @ rng.standard_normal(root.shape[1])
         noise = rng.standard_normal(len(self.rows)) / np.sqrt(self.precision)
-        covariance = gram[np.ix_(self.rows, self.rows)]
+        rows, columns = through.support(self.rows)
+        cross = gram[:, rows] if columns is None else multiply(gram, columns)
+        covariance, seen = (cross[rows], prior[rows]) if columns is None else (columns.T @ cross, columns.T @ prior)
         add_to_diagonal(covariance, 1.0 / self.precision)
-        weights = cholesky(covariance, "K + noise").solve((self.mean - offset - prior[self.rows] - noise)[:, None])
-        return offset + prior + multiply(gram[:, self.rows], weights)[:, 0]
+        weights = cholesky(covariance, "K + noise").solve((self.mean - offset - seen - noise)[:, None])
+        return offset + through.apply(prior + multiply(cross, weights)[:, 0])
+
+
+class _Transformation:
+    """B, sparse: what a target may see of f is a column of it; without one, f at a row."""
+
+    def __init__(self, matrix: np.ndarray | None) -> None:
+        self._columns = matrix
+        self._transposed = None if matrix is None else sparse.csr_array(matrix.T)
+
+    def support(self, chosen: np.ndarray) -> tuple[Any, np.ndarray | None]:
+        """Return which rows of x some columns of B take part of, and these columns; None for the identity."""
+        return (chosen, None) if self._columns is None else (slice(None), self._columns[:, chosen])
+
+    def apply(self, f: np.ndarray) -> np.ndarray:
+        """Return Bᵀ f."""
+        return f if self._transposed is None else np.asarray(self._transposed @ f)
 
 
 class _GibbsState:
@@ -445,6 +513,8 @@ class _Bound:
         self._seen, self._prior, self._points, self._z = seen, prior, points, z
         self._offset = float(prior.mean_of(1)[0])
         self._gram = prior.covariance.gram(points, points)
+        if seen.transformation is not None:
+            self._gram = multiply(seen.transformation.T, multiply(self._gram, seen.transformation))
         if seen.assignment is None:
             self._responsibilities = np.array(seen.weights)
             self._update()
@@ -499,10 +569,13 @@ class _Bound:
         r, v = self._responsibilities, self._seen.variance
         beta = (r * (self._z - self.mean[:, None]) / v).sum(axis=1)
         gram_bar = 0.5 * (np.outer(beta, beta) - multiply(self._whitened.T, self._whitened))
+        if self._seen.transformation is not None:
+            gram_bar = multiply(multiply(self._seen.transformation, gram_bar), self._seen.transformation.T)
         pulled = self._prior.covariance.symmetric_pullback(self._points, gram_bar, points=with_points)
         gradient = self._prior.gradient(pulled.parameters, np.array([beta.sum()]))
-        slope = (r * (self._squares() / v**2 - 1.0 / v)).sum()
-        gradient["observation.noise"] = self._seen.noise * float(slope)
+        slopes = (r * (self._squares() / v**2 - 1.0 / v)).sum(axis=0)
+        repeats = 1.0 if self._seen.repeats is None else self._seen.repeats
+        gradient["observation.noise"] = self._seen.noise * float(np.sum(slopes / repeats))
         if with_points:
             gradient["observation.x"] = pulled.a + pulled.b
         return gradient
@@ -651,14 +724,17 @@ class _Chain:
     ) -> None:
         self._objective = Objective(model, z, variables)
         self._prior, self._x = model.prior, model.prior.covariance.points(model.observation.x, "x")
-        self._known: np.ndarray | None = model.observation.target_variance  # type: ignore[attr-defined]
-        self._seen, self._jacobian = model.observation, model.observation.log_jacobian(z)  # type: ignore[attr-defined]
-        self._z, self._rng, self._settings = self._seen.transformed(z), rng, settings  # type: ignore[attr-defined]
+        self._seen: Any = model.observation
+        self._jacobian, self._z = self._seen.log_jacobian(z), self._seen.transformed(z)
+        self._rng, self._settings = rng, settings
         self._vector = self._objective.vector_of(model.values())
         self._lower, self._upper = self._objective.bounds
+        sizes = [variable.start.size for variable in variables]
+        self._is_noise = np.repeat([float("observation.noise" in v.paths) for v in variables], sizes)
         self._state = _GibbsState(table, self._z, rng)
-        self._factored: bytes = b""
-        self._state.draw_assignment(f, self._variance(self._vector))
+        self._through = _Transformation(self._seen.transformation)
+        self._offset, self._factored = float(model.prior.mean_of(1)[0]), b""
+        self._state.draw_assignment(self._through.apply(f), self._variance(self._vector))
 
     def run(self, progress: Progress | None) -> _Run:
         """Return the draws that are kept, and leave-one-out predictions from all draws after the warm-up."""
@@ -668,13 +744,14 @@ class _Chain:
         for sweep in range(settings.warmup + settings.sweeps):
             if sweep % settings.sweeps_per_step == 0:
                 self._step_hyperparameters()
-            f, variance = self._draw_f(), self._variance(self._vector)
+            f = self._draw_f()
+            self._step_noise(f)
+            variance = self._variance(self._vector)
             self._state.draw_assignment(f, variance)
             after = sweep - settings.warmup
             if after >= 0:
                 likelihoods.append(self._state.log_likelihood(f, variance))
-                logarithm = self._seen.logarithm  # type: ignore[attr-defined]
-                predictions.append(self._state.predictive_moments(f, variance, logarithm))
+                predictions.append(self._state.predictive_moments(f, variance, self._seen.logarithm))
                 if after % every == every - 1:
                     parameters = self._objective.parameters_at(self._vector)
                     values.append({**parameters, "observation.assignment": self._state.assignment})
@@ -683,33 +760,47 @@ class _Chain:
         return _Run(values, _leave_one_out(np.array(likelihoods) + self._jacobian, predictions))
 
     def _draw_f(self) -> np.ndarray:
-        key = self._vector.tobytes()
+        key = self._vector[self._is_noise == 0.0].tobytes()
         if key != self._factored:
             self._gram = self._kernel(self._vector).gram(self._x, self._x)
             self._root = square_root(self._gram)
             self._factored = key
-        return self._pooled(self._vector).draw(self._gram, self._root, 0.0, self._rng)
+        return self._pooled(self._vector).draw(self._gram, self._root, self._offset, self._rng, self._through)
 
     def _step_hyperparameters(self) -> None:
-        """Take a step of slice sampling along a random direction (Neal 2003), with stepping out and shrinkage."""
+        """Take a step along a random direction, with f integrated out and the assignment given."""
         direction = self._rng.standard_normal(len(self._vector))
-        direction /= np.linalg.norm(direction)
-        level = self._log_density(self._vector) - self._rng.exponential()
+        self._slice(direction / np.linalg.norm(direction), self._log_density)
+
+    def _step_noise(self, f: np.ndarray) -> None:
+        """Take a step of the noise, with the assignment integrated out and f given."""
+
+        def log_density(vector: np.ndarray) -> float:
+            if np.any(vector < self._lower) or np.any(vector > self._upper):
+                return -np.inf
+            likelihood = self._state.log_likelihood(f, self._variance(vector)).sum()
+            return float(likelihood) + self._objective.log_hyperprior(vector)
+
+        self._slice(self._is_noise, log_density)
+
+    def _slice(self, direction: np.ndarray, log_density: Callable[[np.ndarray], float]) -> None:
+        """Take a step of slice sampling along a direction (Neal 2003), with stepping out and shrinkage."""
+        level = log_density(self._vector) - self._rng.exponential()
         low = -self._rng.random()
         high = low + 1.0
         steps_down = int(self._rng.integers(self._settings.most_steps_out))
         for _ in range(steps_down):
-            if self._log_density(self._vector + low * direction) <= level:
+            if log_density(self._vector + low * direction) <= level:
                 break
             low -= 1.0
         for _ in range(self._settings.most_steps_out - 1 - steps_down):
-            if self._log_density(self._vector + high * direction) <= level:
+            if log_density(self._vector + high * direction) <= level:
                 break
             high += 1.0
         while high - low > 1e-9:
             step = self._rng.uniform(low, high)
             proposed = self._vector + step * direction
-            if self._log_density(proposed) > level:
+            if log_density(proposed) > level:
                 self._vector = proposed
                 return
             low, high = (step, high) if step < 0.0 else (low, step)
@@ -719,9 +810,12 @@ class _Chain:
         if np.any(vector < self._lower) or np.any(vector > self._upper):
             return -np.inf
         pooled = self._pooled(vector)
-        rows = self._x[pooled.rows]
+        rows, columns = self._through.support(pooled.rows)
+        gram = self._kernel(vector).gram(self._x[rows], self._x[rows])
+        if columns is not None:
+            gram = multiply(columns.T, multiply(gram, columns))
         try:
-            value = pooled.log_evidence(self._kernel(vector).gram(rows, rows))
+            value = pooled.log_evidence(gram, self._offset)
         except NotPositiveDefiniteError:
             return -np.inf
         return value + self._objective.log_hyperprior(vector)
@@ -730,8 +824,7 @@ class _Chain:
         return _PooledTargets.of(self._state.assignment, self._z, self._variance(vector))
 
     def _variance(self, vector: np.ndarray) -> np.ndarray:
-        noise = self._objective.parameters_at(vector)["observation.noise"]
-        return np.broadcast_to(with_known_variance(noise**2, self._known), self._z.shape)
+        return np.asarray(self._seen.variance_at(self._objective.parameters_at(vector)["observation.noise"]))
 
     def _kernel(self, vector: np.ndarray) -> Any:
         values = self._objective.parameters_at(vector)

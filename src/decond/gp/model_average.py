@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
+from decond.checks import as_weights
 from decond.gp.conditioning import condition
 from decond.gp.posteriors import LeftOut, MixturePosterior, Posterior
 from decond.gp.search import FitResult, Model, Objective, Variable
@@ -413,6 +414,8 @@ class ModelAverage(NamedTuple):
         for entry in state["candidates"]:
             left_out = None if entry["left_out"] is None else LeftOut(**entry["left_out"])
             model = Model(entry["prior"], entry["observation"])
+            model.observation.checked(model.prior, state["z"])
+            as_weights(entry["weights"], "weights", len(entry["values"]), "values")
             candidates.append(Candidate(entry["name"], model, tuple(entry["values"]), entry["weights"], left_out))
         return cls(tuple(candidates), state["weights"], state["z"], state["dropped"])
 

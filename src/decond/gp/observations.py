@@ -75,6 +75,18 @@ class Observation(Parametrized, abc.ABC):
         """What `noise` is multiplied by to be in units of the targets."""
         return 1.0
 
+    def noise_variance(self, noise: float, mean: Array, variance: Array) -> Any:
+        """Return the variance of the noise of a new target of f with this mean and variance, in units of the targets.
+
+        Parameters
+        ----------
+        noise : float
+            In units of the targets.
+        mean, variance : ndarray
+            Of f at the new target.
+        """
+        return np.square(noise)
+
     @abc.abstractmethod
     def linearize(self, *, use_features: bool = True) -> Linearization:
         """Return (M, Σ) at the current parameters; gradients need it without the shortcut through finite features."""
@@ -113,7 +125,7 @@ class Observation(Parametrized, abc.ABC):
             The algebraic form.
         """
         check_choice(form, "form", FORMS)
-        points, targets = self._checked(prior, z)
+        points, targets = self.checked(prior, z)
         with threads_for(max(len(points), len(targets))):
             return self._posterior(prior, points, targets, form)
 
@@ -130,7 +142,7 @@ class Observation(Parametrized, abc.ABC):
             The algebraic form.
         """
         check_choice(form, "form", FORMS)
-        points, targets = self._checked(prior, z)
+        points, targets = self.checked(prior, z)
         with threads_for(max(len(points), len(targets))):
             return self._log_evidence(prior, points, targets, form)
 
@@ -146,7 +158,7 @@ class Observation(Parametrized, abc.ABC):
         points : bool
             Whether to differentiate with respect to x, and y of a mediator, too.
         """
-        rows, targets = self._checked(prior, z)
+        rows, targets = self.checked(prior, z)
         with threads_for(max(len(rows), len(targets))):
             return self._log_evidence_and_gradient(prior, rows, targets, points)
 
@@ -180,8 +192,16 @@ class Observation(Parametrized, abc.ABC):
         """
         return self.noise_gradient(noise_bar)
 
-    def _checked(self, prior: Prior, z: Targets) -> tuple[NDArray[Any], Array]:
-        """Return points that the prior's kernel accepts and targets that fit the observation."""
+    def checked(self, prior: Prior, z: Targets) -> tuple[NDArray[Any], Array]:
+        """Return points that the prior's kernel accepts and targets that fit the observation; raise if they do not.
+
+        Parameters
+        ----------
+        prior : Prior
+            Prior of f.
+        z : array_like of shape (m,) or (m, t)
+            Targets.
+        """
         if not isinstance(prior, Prior):
             raise ArgumentTypeError(
                 "prior",
@@ -287,9 +307,6 @@ class Transformed(Observation):
         A standard deviation, which can be learned.
     scale : float
         A factor of the covariance, which can be learned where that is known only up to one.
-    sampling : array_like of shape (m,), optional
-        The share of the prior variance of f under the weights of column j that is noise of target j, see
-        `SamplingNoise`; None is none of it.
     repeats : array_like of shape (m,), optional
         Of how many measurements each target is the mean: `noise`² is divided by it.
     target_variance : array_like of shape (m,), optional
@@ -305,7 +322,6 @@ class Transformed(Observation):
     noise_covariance: Any = None
     noise: Any = parameter(default=0.0, constraint=nonnegative)
     scale: Any = parameter(default=1.0, constraint=positive)
-    sampling: Any = None
     repeats: Any = None
     target_variance: Any = None
 
@@ -323,8 +339,6 @@ class Transformed(Observation):
                 "Give a small noise, for example noise=1e-3 times the spread of the targets.",
             )
         self._set(noise_covariance=covariance)
-        if self.sampling is not None:
-            self._set(sampling=as_weights(self.sampling, "sampling", self.size, self.partner))
         self._set_repeats()
         self._set_target_variance()
 
@@ -344,9 +358,7 @@ class Transformed(Observation):
             self.scale * self.noise_covariance,
             self.noise**2 if self.repeats is None else self.noise**2 / self.repeats,
         )
-        shares = None if self.sampling is None else sparse.diags_array(self.sampling)
-        sampling = None if shares is None else SamplingNoise(self.transformation, shares)
-        return Linearization(self.transformation, with_known_variance(noise, self.target_variance), sampling)
+        return Linearization(self.transformation, with_known_variance(noise, self.target_variance))
 
     def noise_gradient(self, noise_bar: Noise) -> Gradient:
         """Return the gradients of the noise and of the scale of its covariance."""

@@ -13,8 +13,7 @@ from decond.errors import ArgumentError
 from decond.gp.observations import Observation
 from decond.gp.priors import Prior
 from decond.linalg import JitterWarning, NotPositiveDefiniteError
-from decond.messages import warn
-from decond.notebook import number
+from decond.messages import number, warn
 from decond.parameters import Constraint, constraints, leaves, with_leaves
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "select",
     "warn_if_constant",
     "warn_if_no_better",
+    "warn_of_bounds",
 ]
 
 Array = NDArray[np.float64]
@@ -368,6 +368,7 @@ def maximize_evidence(
     progress: Progress | None = None,
     quiet: Sequence[str] = (),
     also: Sequence[Mapping[str, Any]] = (),
+    watch: Callable[[Any, float], None] | None = None,
 ) -> FitResult:
     """Learn the variables of a model from targets by maximal log evidence; the best optimum is returned.
 
@@ -392,6 +393,9 @@ def maximize_evidence(
     also : sequence of mapping of str to value
         Further starts by path: what they leave out is as in the model, and what is outside a range is moved to its
         end.
+    watch : callable, optional
+        Called with the model and the best objective after every iteration; a search ends where it raises
+        `StopIteration`.
 
     Returns
     -------
@@ -425,6 +429,9 @@ def maximize_evidence(
             method="L-BFGS-B",
             bounds=list(zip(lower, upper, strict=True)),
             options={"maxiter": max_iterations},
+            callback=None
+            if watch is None
+            else lambda vector: watch(objective.model_at(vector), objective.best_value),
         )
         if objective.best_vector is not None:
             history = tuple(objective.history)
@@ -435,7 +442,7 @@ def maximize_evidence(
             "definite. Start from a larger noise, and check the kernels and the scales of the columns."
         )
     result = objective.result(runs)
-    _warn_of_bounds([name for name in result.on_bounds if name not in quiet])
+    warn_of_bounds([name for name in result.on_bounds if name not in quiet])
     return result
 
 
@@ -638,7 +645,8 @@ class Objective:
         return -self.best_value + 1e3 * (1.0 + float(step @ step)), 2e3 * step
 
 
-def _warn_of_bounds(names: list[str]) -> None:
+def warn_of_bounds(names: Sequence[str]) -> None:
+    """Warn of these parameters, if any, that they ended on the edge of their range."""
     if names:
         warn(
             BoundWarning(

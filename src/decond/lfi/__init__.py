@@ -4,7 +4,7 @@
 `Simulations`; a method, ``method.fit(sims, prior).posterior(observed)``, gives a `Posterior`; `diagnostics` judge it.
 """
 
-from decond.comparison_table import Comparison
+from decond.comparison import Comparison
 from decond.lfi import diagnostics, exceptions
 from decond.lfi.compare_methods import compare
 from decond.lfi.diagnostics import diagnose
@@ -20,7 +20,7 @@ from decond.lfi.methods.method import Method
 from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.methods.residual_likelihood import ResidualLikelihood
 from decond.lfi.methods.smc import SMCABC
-from decond.lfi.posterior_draws import Posterior
+from decond.lfi.posterior_draws import ModelProbabilities, Posterior, model_probabilities
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, infer
 from decond.lfi.simulation import SimulationStore, batched, simulate
@@ -40,6 +40,7 @@ __all__ = [
     "SMCABC",
     "Comparison",
     "Method",
+    "ModelProbabilities",
     "Posterior",
     "PosteriorWarning",
     "Prior",
@@ -56,5 +57,6 @@ __all__ = [
     "diagnostics",
     "exceptions",
     "infer",
+    "model_probabilities",
     "simulate",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decond.checks import as_count
-from decond.comparison_table import Comparison, averaged, checked_seeds, chosen_by_label, said
+from decond.comparison import Comparison, ComparisonDisplay, Rows, averaged, checked_seeds, chosen_by_label, said
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError, SimulationError
@@ -25,7 +25,6 @@ from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, Simulator, check_budget, check_on_few, infer, method_named
 from decond.lfi.simulation import SimulationOptions, SimulationStore, simulate_with
 from decond.lfi.simulations import Simulations
-from decond.plotting import ComparisonDisplay, Rows
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -401,7 +400,7 @@ def _comparison(given: _Given, scorer: Scorer, runs: list[_Run], budget: int) ->
     table = table[["method", "seed", *(name for name in scorer.columns if name in table), "notes"]]
     frame = averaged(table, scorer.measure)
     notes = [f"Each method had {budget} simulations at most.", *scorer.notes]
-    display = ComparisonDisplay(list(frame.index), _panels(frame, scorer), given.prior.dim)
+    display = ComparisonDisplay(list(frame.index), _panels(frame, scorer))
     ordered = {label: found[label] for label in frame.index if label in found}
     return Comparison(given.name, frame, table, display, scorer.measure, ordered, errors, notes)
 
@@ -414,7 +413,8 @@ def _panels(frame: "pd.DataFrame", scorer: Scorer) -> list[Rows]:
         *(["band: exact"] if reference is not None else []),
         *(["line: true value"] if truth is not None else []),
     ]
-    panels = []
+    panels, dim = [], scorer.prior.dim
+    some = f"first 4 of {dim} parameters: " if dim > 4 else ""
     for j, name in enumerate(scorer.prior.names[:4]):
         ends = frame[[f"{name} low", f"{name} median", f"{name} high"]]
         panels.append(
@@ -423,10 +423,10 @@ def _panels(frame: "pd.DataFrame", scorer: Scorer) -> list[Rows]:
                 dict(zip(frame.index, ends.to_numpy(), strict=True)),
                 None if truth is None else float(truth[j]),
                 None if reference is None else reference.interval(j),
-                note=", ".join(marks) if j == 0 else "",
+                note=some + ", ".join(marks) if j == 0 else "",
             )
         )
-    for column, ideal, start in scorer.drawn:
+    for column, ideal in scorer.drawn:
         if column in frame and frame[column].notna().any():
-            panels.append(Rows(column, frame[column].to_dict(), ideal, start=start))
+            panels.append(Rows(column, frame[column].to_dict(), ideal))
     return [*panels, Rows("seconds", frame["seconds"].to_dict(), log=True)]

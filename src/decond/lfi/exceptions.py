@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from decond.parameters import Kept
+
 __all__ = [
     "ComparisonError",
     "DegenerateDrawsWarning",
@@ -14,6 +16,8 @@ __all__ = [
     "FailedSimulationsWarning",
     "FewSimulationsWarning",
     "FewValidWarning",
+    "MisfitWarning",
+    "OutlyingSimulationsWarning",
     "PosteriorWarning",
     "PriorFileError",
     "PriorReturnedWarning",
@@ -169,7 +173,7 @@ class StoreWarning(SimulationWarning):
 
 
 @dataclass(eq=False, repr=False)
-class PosteriorWarning(_WithMessage, UserWarning):
+class PosteriorWarning(_WithMessage, Kept, UserWarning):
     """The posterior may be wrong, and why.
 
     Its subclasses are the reasons that a program can act on; they say in attributes what they are about. A reason
@@ -238,6 +242,38 @@ class FailedSimulationsWarning(PosteriorWarning):
     n_failed: int
     n_simulations: int
     reasons: Mapping[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class MisfitWarning(PosteriorWarning):
+    """The model hardly gives such an observation at any parameters, although each value alone is in range.
+
+    Attributes
+    ----------
+    distance
+        How far the observation is from the nearest mean of the model, in standard deviations of the residuals.
+    usual
+        The largest such distance of simulations close to it.
+    """
+
+    distance: float
+    usual: float
+
+
+@dataclass(eq=False, repr=False)
+class OutlyingSimulationsWarning(PosteriorWarning):
+    """Simulations gave data unlike any other at such parameters; they are treated as a class of their own.
+
+    Attributes
+    ----------
+    n_outliers
+        How many did.
+    n_simulations
+        How many valid simulations there were.
+    """
+
+    n_outliers: int
+    n_simulations: int
 
 
 @dataclass(eq=False, repr=False)

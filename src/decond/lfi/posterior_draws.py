@@ -1,19 +1,23 @@
 """The posterior: named draws inside the prior's support, and every answer that comes from them."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
-from decond.checks import Seed, as_count, as_generator, as_number, as_targets, frozen
+from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_targets, frozen
 from decond.embeddings import MeanEmbedding
-from decond.errors import ArgumentError
+from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.prior import Prior
+from decond.lfi.sampling import resampled_rows
 from decond.lfi.simulations import Simulations
-from decond.messages import warn
-from decond.notebook import card
+from decond.messages import card, warn
+from decond.parameters import Kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +25,82 @@ if TYPE_CHECKING:
 
     from decond.plotting import PairsDisplay
 
-__all__ = ["Observation", "Posterior", "Seed", "reflected_density"]
+__all__ = [
+    "FromWorking",
+    "ModelProbabilities",
+    "Observation",
+    "Origin",
+    "Posterior",
+    "Seed",
+    "ToParameters",
+    "WeightedDraws",
+    "model_probabilities",
+    "reflected_density",
+]
 
 Observation = ArrayLike | Mapping[str, float]
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
 
 
-class Posterior:
+@dataclass(frozen=True, eq=False)
+class WeightedDraws(Kept):
+    """Draws among parameters (k, d), each as often as its weight says up to one."""
+
+    theta: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    def __call__(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.theta[resampled_rows(self.weights, n, rng)]
+
+
+@dataclass(frozen=True, eq=False)
+class ToParameters(Kept):
+    """The map from a prior's working coordinates to its parameters."""
+
+    prior: Prior
+
+    def __call__(self, phi: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.prior.from_working(phi)
+
+
+class _WorkingSampler(Protocol):
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class FromWorking(Kept):
+    """Draws of a distribution in a prior's working coordinates, as parameters."""
+
+    prior: Prior
+    source: _WorkingSampler
+
+    def __call__(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.prior.from_working(self.source.sample(n, rng))
+
+
+class _Method(Protocol):
+    def fit(self, sims: Simulations, prior: Prior) -> "_Method": ...
+    def posterior(self, observed: Observation, *, iid: bool = False) -> "Posterior": ...
+
+
+@dataclass(frozen=True, eq=False)
+class Origin(Kept):
+    """What a posterior was computed from: a method's settings, simulations, and rows of observations."""
+
+    method: _Method
+    prior: Prior
+    simulations: Simulations
+    observed: NDArray[np.float64]
+
+    def again(self, rows: NDArray[np.bool_]) -> "Posterior":
+        """Return the posterior from some of the simulations; its warnings are not issued."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PosteriorWarning)
+            fitted = self.method.fit(self.simulations.take(rows), self.prior)
+            return fitted.posterior(self.observed, iid=len(self.observed) > 1)
+
+
+class Posterior(Kept):
     """What the observation says about the parameters, as draws and, where a method has it, as a density.
 
     Parameters
@@ -58,10 +131,14 @@ class Posterior:
     ----------
     simulations
         The simulations that it was made from.
+    origin
+        What it was computed from, where it has a log evidence of the data; else None.
     warnings
         The reasons why the answer may be wrong; `notes` are their texts.
     n_draws
         Draws behind means, quantiles and pictures.
+    jackknife
+        Groups of simulations that are left out in turn for the error of the log evidence.
     prior_share
         Share of the prior in the proposal of a further round, so that no region is given up for good (defensive
         mixture, Hesterberg 1995).
@@ -76,6 +153,7 @@ class Posterior:
     """
 
     n_draws = 10_000
+    jackknife = 5
     prior_share = 0.1
 
     def __init__(
@@ -97,11 +175,49 @@ class Posterior:
         self._log_normalizer = log_evidence if log_normalizer is None else log_normalizer
         self.effective = effective
         self.simulations: Simulations | None = None
+        self.origin: Origin | None = None
+        self._evidence_error: float | None = None
         self.warnings: list[PosteriorWarning] = []
-        self._sampler, self._proposer, self._seed = sampler, proposer or sampler, seed
+        self._sampler, self._proposer = sampler, proposer or sampler
+        self._seed = as_seed(seed) if isinstance(seed, np.random.Generator) else seed
         self._samples: NDArray[np.float64] | None = None
         for note in notes:
             self.note(note)
+
+    def _fields(self) -> dict[str, Any]:
+        for part in (self._sampler, self._proposer, self.log_likelihood):
+            if part is not None and not isinstance(part, Kept):
+                raise ArgumentTypeError(
+                    "posterior",
+                    "this posterior was made from functions of your own, and a file never holds code. Keep its draws "
+                    "instead, for example posterior.frame().to_csv(path).",
+                )
+        return {
+            "prior": self.prior,
+            "sampler": self._sampler,
+            "embedding": self.embedding,
+            "log_likelihood": self.log_likelihood,
+            "log_evidence": self.log_evidence,
+            "log_normalizer": self._log_normalizer,
+            "effective": self.effective,
+            "proposer": self._proposer,
+            "seed": self._seed,
+            "attributes": {
+                "simulations": self.simulations,
+                "origin": self.origin,
+                "warnings": self.warnings,
+                "_samples": self.samples,
+                "_evidence_error": self._evidence_error,
+            },
+        }
+
+    @classmethod
+    def _restored(cls, **fields: Any) -> Self:
+        attributes = fields.pop("attributes")
+        restored = cls(**fields)
+        for name in ("simulations", "origin", "warnings", "_samples", "_evidence_error"):
+            setattr(restored, name, attributes[name])
+        return restored
 
     def note(self, warning: str | PosteriorWarning) -> None:
         """Keep a warning for the user, and issue it; a sentence becomes a `PosteriorWarning`."""
@@ -188,6 +304,17 @@ class Posterior:
         if not 0.0 < as_number(level, "level") < 1.0:
             raise ArgumentError("level", f"level is {level!r}; give a number between 0 and 1, for example 0.95.")
         return self.quantile([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+    def log_evidence_error(self) -> float:
+        """Return the standard error of `log_evidence`, by the jackknife: refits that leave out a fifth each."""
+        if self.origin is None:
+            raise ArgumentError("posterior", f"this posterior has no log evidence of the data. {_HOW_EVIDENCE}")
+        if self._evidence_error is None:
+            groups = np.arange(len(self.origin.simulations)) % self.jackknife
+            refits = [self.origin.again(groups != group).log_evidence for group in range(self.jackknife)]
+            found = np.array(refits, dtype=np.float64)
+            self._evidence_error = float(np.sqrt((self.jackknife - 1) * found.var()))
+        return self._evidence_error
 
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> NDArray[np.float64]:
         """Return E[f(θ) | observation] for a function of rows of parameters."""
@@ -369,6 +496,94 @@ class Posterior:
                 "parameter", f"parameter is {parameter}; give a number from 0 to {len(self.names) - 1}, or a name."
             )
         return parameter
+
+
+_HOW_EVIDENCE = (
+    "Use a method that has one, such as the default with summary='none': learned summaries are other data in each "
+    "model, so their densities cannot be compared."
+)
+
+
+class ModelProbabilities(dict[str, float]):
+    """The probability of each model by its name, with what is behind it.
+
+    Attributes
+    ----------
+    log_evidence, standard_error : dict
+        The log evidence of each model and its standard error.
+    interval : dict
+        A 95 % interval of each probability, from the errors of all log evidences.
+    """
+
+    def __init__(self, prior: NDArray[np.float64], log_evidence: dict[str, float], error: dict[str, float]) -> None:
+        self.log_evidence, self.standard_error = log_evidence, error
+        logs, errors = np.array(list(log_evidence.values())), np.array(list(error.values()))
+        super().__init__(zip(log_evidence, softmax(np.log(prior) + logs).tolist(), strict=True))
+        noise = np.random.default_rng(0).standard_normal((Posterior.n_draws, len(logs)))
+        draws = softmax(np.log(prior) + logs + errors * noise, axis=1)
+        ends = np.quantile(draws, [0.025, 0.975], axis=0).T
+        self.interval = {name: (float(low), float(high)) for name, (low, high) in zip(self, ends, strict=True)}
+
+    def frame(self) -> "pd.DataFrame":
+        """Return a pandas frame, one row for each model."""
+        import pandas as pd
+
+        low, high = zip(*self.interval.values(), strict=True)
+        columns = {"probability": list(self.values()), "2.5 %": low, "97.5 %": high}
+        columns |= {"log evidence": list(self.log_evidence.values()), "error": list(self.standard_error.values())}
+        return pd.DataFrame(columns, index=list(self))
+
+    def __repr__(self) -> str:
+        """Show probabilities and their intervals."""
+        parts = (f"{name}: {self[name]:.3g} [{low:.3g}, {high:.3g}]" for name, (low, high) in self.interval.items())
+        return f"ModelProbabilities({', '.join(parts)})"
+
+
+def model_probabilities(
+    posteriors: Mapping[str, Posterior], prior: Mapping[str, float] | None = None
+) -> ModelProbabilities:
+    """Return the probability of each model given one observation, from the log evidences.
+
+    The errors of the log evidences come from refits, which takes a few seconds for each model.
+
+    Parameters
+    ----------
+    posteriors : mapping of str to Posterior
+        The posterior under each model, given the same observation.
+    prior : mapping of str to float, optional
+        Prior weights of the models; without them all are equal.
+
+    Returns
+    -------
+    ModelProbabilities
+        A dict of probabilities, with `log_evidence`, `standard_error` and `interval`.
+
+    Raises
+    ------
+    ArgumentError
+        If a posterior has no log evidence of the data, or the observations differ.
+    """
+    if len(posteriors) < 2:
+        raise ArgumentError("posteriors", f"posteriors has {len(posteriors)} model(s); give at least two by name.")
+    seen: NDArray[np.float64] | None = None
+    for name, posterior in posteriors.items():
+        if posterior.log_evidence is None or posterior.origin is None:
+            raise ArgumentError("posteriors", f"{name!r} has no log evidence of the data. {_HOW_EVIDENCE}")
+        seen = posterior.origin.observed if seen is None else seen
+        if not np.array_equal(seen, posterior.origin.observed, equal_nan=True):
+            raise ArgumentError(
+                "posteriors",
+                f"{name!r} is given another observation than {next(iter(posteriors))!r}; evidences can be compared "
+                "only for the same data. Give both models the same observation, with its values in one order.",
+            )
+    weights = {name: 1.0 if prior is None else prior.get(name, 0.0) for name in posteriors}
+    if (prior is not None and set(prior) - set(posteriors)) or min(weights.values()) <= 0.0:
+        raise ArgumentError("prior", f"prior is {prior!r}; give one positive weight for each of {list(posteriors)}.")
+    return ModelProbabilities(
+        np.array(list(weights.values())),
+        {name: float(posterior.log_evidence or 0.0) for name, posterior in posteriors.items()},
+        {name: posterior.log_evidence_error() for name, posterior in posteriors.items()},
+    )
 
 
 def _images(theta: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from decond.checks import as_count, as_generator, as_rows, frozen
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PriorFileError
+from decond.parameters import Kept
 
 __all__ = ["Prior"]
 
@@ -60,7 +61,7 @@ class PriorSettings:
     """Batches of draws after which a joint prior counts as outside its support."""
 
 
-class Prior:
+class Prior(Kept):
     """Named parameters with `scipy.stats` distributions: independent, or one joint distribution.
 
     Independent: a mapping from names to frozen continuous distributions. Joint: an object with ``rvs`` and
@@ -108,6 +109,7 @@ class Prior:
         support: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._law: _Law
+        self._distributions, self._support = distributions, support
         if isinstance(distributions, Mapping):
             if names is not None or support is not None:
                 raise ArgumentError(
@@ -162,6 +164,20 @@ class Prior:
         if not tables:
             raise PriorFileError(f"{path} has no parameters. A prior looks like:\n{EXAMPLE}", path)
         return cls({name: _distribution(name, table, path) for name, table in tables.items()})
+
+    def _fields(self) -> dict[str, Any]:
+        if isinstance(self._distributions, Mapping):
+            marginals = {name: _described(marginal) for name, marginal in self._distributions.items()}
+            return {"distributions": marginals, "names": None, "support": None}
+        support = None if self._support is None else (self.low, self.high)
+        return {"distributions": _described(self._distributions), "names": self.names, "support": support}
+
+    @classmethod
+    def _restored(cls, **fields: Any) -> Self:
+        distributions = fields.pop("distributions")
+        if isinstance(distributions, Mapping):
+            return cls({name: _distribution_of(*described) for name, described in distributions.items()})
+        return cls(_distribution_of(*distributions), **fields)
 
     def sample(self, n: int, seed: int | np.random.Generator | None = 0) -> NDArray[np.float64]:
         """Return draws.
@@ -443,6 +459,46 @@ def _check_marginal(name: str, marginal: _Marginal) -> None:
 
 
 # ---- files ---------------------------------------------------------------------------------------------------
+
+
+JOINT = {"multivariate_normal": ("mean", "cov"), "multivariate_t": ("loc", "shape", "df")}
+"""Joint distributions of scipy.stats that a file may hold, with their arguments."""
+
+
+def _described(distribution: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name of a frozen distribution of scipy.stats and its arguments, or raise."""
+    from scipy import stats
+
+    family: Any = getattr(distribution, "dist", distribution)
+    name = str(getattr(family, "name", ""))
+    if isinstance(getattr(stats, name, None), stats.rv_continuous) and type(family) is type(getattr(stats, name)):
+        shapes = [*(shape.strip() for shape in (family.shapes or "").split(",") if shape), "loc", "scale"]
+        given = dict(zip(shapes, distribution.args, strict=False)) | distribution.kwds
+        return name, {key: float(np.squeeze(value)) for key, value in given.items()}
+    for name, arguments in JOINT.items():
+        if type(distribution).__name__ == f"{name}_frozen" and type(distribution).__module__.startswith(
+            "scipy.stats"
+        ):
+            return name, {key: np.asarray(getattr(distribution, key), dtype=np.float64) for key in arguments}
+    raise ArgumentTypeError(
+        "prior",
+        f"the prior is {distribution!r}, from code of your own, and a file never holds code. Use a frozen "
+        "distribution of scipy.stats (a joint one may be multivariate_normal or multivariate_t), or keep the "
+        "posterior's draws instead, for example posterior.frame().to_csv(path).",
+    )
+
+
+def _distribution_of(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Return what `_described` describes; only names of distributions of scipy.stats are looked up."""
+    from scipy import stats
+
+    family: Any = getattr(stats, name, None)
+    if name in JOINT:
+        values = {key: np.asarray(value) for key, value in arguments.items()}
+        return family(**{key: value if value.ndim else float(value) for key, value in values.items()})
+    if not isinstance(family, stats.rv_continuous):
+        raise ValueError(f"{name!r} is not a continuous distribution of scipy.stats")
+    return family(**arguments)
 
 
 def _distribution(name: str, table: object, path: Path) -> _Marginal:

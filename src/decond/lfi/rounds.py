@@ -8,20 +8,22 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_row, value_names
+from decond.checks import as_count, as_number, as_row, as_rows, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import FewValidWarning, PosteriorWarning, SimulationError, StoreMismatchError
-from decond.lfi.methods.method import Method, summarized_observation
+from decond.lfi.methods.method import Method, check_measured, summarized_observation
 from decond.lfi.methods.simulating_method import SimulatingMethod, SimulatorCalls
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulation import SimulationOptions, SimulationStore, open_store, simulate_with, takes_batches
 from decond.lfi.simulations import Simulations
+from decond.messages import warn
 from decond.progress import progress_bar
 
 __all__ = ["METHODS", "check_budget", "check_on_few", "infer", "method_named", "round_sizes"]
@@ -60,6 +62,8 @@ def infer(
     progress: bool | None = None,
     summarize: Callable[..., ArrayLike] | None = None,
     timeout: float | None = None,
+    iid: bool = False,
+    tolerance: float | None = None,
 ) -> Posterior:
     """Return the posterior of a simulator's parameters given one observation.
 
@@ -80,7 +84,8 @@ def infer(
     prior : Prior
         The prior of the parameters.
     observed : array_like or dict
-        The observation, values in the order in which the simulator returns them. If both have names (a dict, or a
+        The observation, values in the order in which the simulator returns them; NaN stands for a value that was
+        not measured. If both have names (a dict, or a
         pandas Series; `observed` also a frame of one row), these have to be the same, and their order does not
         matter.
     n_simulations : int, optional
@@ -105,6 +110,12 @@ def infer(
         the same way. Methods that take raw data sets (`takes_raw`) need it, and see the observation as it is.
     timeout : float, optional
         Seconds after which a simulation counts as failed.
+    iid : bool, optional
+        Whether `observed` has several rows, independent observations at the same parameters, as in
+        `Method.posterior`. A simulation still gives one.
+    tolerance : float, optional
+        Stop after a round that moved no posterior mean by more than this many standard deviations, and changed no
+        standard deviation by more than this share. `n_simulations` and `rounds` are then the most that are used.
 
     Returns
     -------
@@ -126,7 +137,9 @@ def infer(
         raise ArgumentTypeError("prior", f"prior is {type(prior).__name__}; give an lfi.Prior.")
     options = SimulationOptions(n_jobs, store, timeout, batched or takes_batches(simulator), summarize)
     chosen = copy.copy(method_named(method, seed))
-    seen = _as_seen(chosen, observed, summarize)
+    seen = _as_seen(chosen, observed, summarize, iid)
+    if tolerance is not None:
+        as_number(tolerance, "tolerance", minimum=0.0)
     total, few = check_budget(n_simulations, prior, chosen), Method.n_needed(prior.dim)
     sizes = round_sizes(total, 1 if chosen.needs_prior_draws else as_count(rounds, "rounds"), few)
     with contextlib.ExitStack() as closing:
@@ -135,8 +148,8 @@ def infer(
             options = replace(options, store=closing.enter_context(SimulationStore(":memory:", prior)))
         if chosen.runs_simulator:
             sizes = [min(max(total // 5, few), total - 1)]
-        check_on_few(chosen, simulator, prior, seen, sizes[0], seed, options)
-        run = _Run(chosen, simulator, prior, seed, options)
+        check_on_few(chosen, simulator, prior, seen, sizes[0], seed, options, iid)
+        run = _Run(chosen, simulator, prior, seed, options, iid)
         if isinstance(chosen, SimulatingMethod) and chosen.runs_simulator:
             return run.with_own_simulations(chosen, seen, sizes[0], total)
         for number, size in enumerate(sizes):
@@ -144,18 +157,30 @@ def infer(
             with warnings.catch_warnings():
                 if number < len(sizes) - 1:  # warnings of the last round are the ones that count
                     warnings.simplefilter("ignore", PosteriorWarning)
+                before = run.posterior
                 run.next_round(number, size, seen, observed)
-        assert run.posterior is not None
-        return run.posterior
+            assert run.posterior is not None
+            posterior: Posterior = run.posterior
+            if tolerance is not None and before is not None and _change(before, posterior) <= tolerance:
+                for warning in posterior.warnings if number < len(sizes) - 1 else ():
+                    warn(warning)
+                break
+        return posterior
 
 
 class _Run:
     """An inference under way: the simulations and the posterior so far."""
 
     def __init__(
-        self, method: Method, simulator: Simulator, prior: Prior, seed: Seed, options: SimulationOptions
+        self,
+        method: Method,
+        simulator: Simulator,
+        prior: Prior,
+        seed: Seed,
+        options: SimulationOptions,
+        iid: bool = False,
     ) -> None:
-        self._method, self._simulator, self._prior = method, simulator, prior
+        self._method, self._simulator, self._prior, self._iid = method, simulator, prior, iid
         self._seed, self._options, self._store = seed, options, options.store
         self._sims: Simulations | None = None
         self.posterior: Posterior | None = None
@@ -177,14 +202,14 @@ class _Run:
         label, proposal = str(number), None
         if self.posterior is not None and self._sims is not None:
             raw = self._options.summarize is not None
-            values = observed if raw else self._method.check_observation(seen, self._sims)
+            values = observed if raw else self._method.check_observation(seen, self._sims, self._iid)
             self._check_stored_observation(label, np.asarray(values, dtype=np.float64))
             proposal = self._proposal(self.posterior, number, label, size)
         new = simulate_with(
             self._options, self._simulator, self._prior, size, seed=self._seed, proposal=proposal, round=label
         )
         self._sims = new if self._sims is None else self._sims + new
-        self.posterior = self._method.fit(self._sims, self._prior).posterior(seen)
+        self.posterior = self._method.fit(self._sims, self._prior).posterior(seen, iid=self._iid)
 
     def with_own_simulations(self, method: SimulatingMethod, seen: Observation, pilot: int, total: int) -> Posterior:
         """Return the posterior of a method that runs the simulator itself, after a pilot.
@@ -206,7 +231,7 @@ class _Run:
         with open_store(self._store, self._prior) as file:
             calls = SimulatorCalls(self._simulator, method.batched, options.summarize, options.limit, file.keeper())
             with contextlib.closing(calls) as method.calls:
-                return method.fit(sims, self._prior).posterior(seen)
+                return method.fit(sims, self._prior).posterior(seen, iid=self._iid)
 
     def _check_stored_observation(self, label: str, observed: NDArray[np.float64]) -> None:
         """Raise if the store holds this round for another observation."""
@@ -322,6 +347,7 @@ def check_on_few(
     size: int,
     seed: Seed,
     options: SimulationOptions,
+    iid: bool = False,
 ) -> None:
     """Raise if the observation is not like the first simulations, which the store keeps for the round.
 
@@ -344,6 +370,8 @@ def check_on_few(
         The seed of the simulations.
     options : SimulationOptions
         How simulations are run.
+    iid : bool, optional
+        Whether there are several independent observations.
     """
     n_jobs = options.n_jobs
     few = 1 if n_jobs == 0 else joblib.effective_n_jobs(n_jobs)  # simulate refuses 0
@@ -352,7 +380,7 @@ def check_on_few(
             warnings.simplefilter("ignore", FewValidWarning)  # issued for all of them later
             first = simulate_with(replace(options, progress=False), simulator, prior, few, seed=seed, round=0)
             try:
-                method.check_observation(observed, first)
+                method.check_observation(observed, first, iid)
                 return
             except ValueError:
                 if first.n_valid >= 5:
@@ -360,12 +388,25 @@ def check_on_few(
         few *= 2
 
 
-def _as_seen(method: Method, observed: Observation, summarize: Callable[..., ArrayLike] | None) -> Observation:
+def _change(before: Posterior, after: Posterior) -> float:
+    """Return how far means moved, in standard deviations, or by which share these changed: the largest."""
+    moved = np.abs(after.mean() - before.mean()) / after.std()
+    return float(np.maximum(moved, np.abs(before.std() / after.std() - 1.0)).max())
+
+
+def _as_seen(
+    method: Method, observed: Observation, summarize: Callable[..., ArrayLike] | None, iid: bool
+) -> Observation:
     """Return the observation as the method takes it: where the simulations are summarized, summarized or raw."""
     if not method.takes_raw:
+        if summarize is not None and iid:
+            sets = [summarized_observation(each, summarize) for each in np.asarray(observed, dtype=np.float64)]
+            return np.concatenate([as_row(each, "observed") for each in sets])
         if summarize is not None:
             return summarized_observation(observed, summarize)
-        row = as_row(observed, "observed")
+        given: Any = observed
+        row = as_rows(given, "observed", missing=True) if iid else as_row(observed, "observed", missing=True)
+        check_measured(row)
         return row if value_names(observed) is None else observed
     if summarize is None:
         raise ArgumentError(

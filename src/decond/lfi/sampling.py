@@ -10,7 +10,14 @@ from scipy.special import logsumexp
 
 from decond.errors import ArgumentError
 
-__all__ = ["TemperedCloud", "TemperingSettings", "effective_sample_size", "resampled_rows", "temper"]
+__all__ = [
+    "TemperedCloud",
+    "TemperingSettings",
+    "effective_sample_size",
+    "more_draws",
+    "resampled_rows",
+    "temper",
+]
 
 LogDensity = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """A function of rows (n, d) that returns (n,) log densities; minus infinity where there is no mass."""
@@ -94,10 +101,8 @@ class TemperedCloud:
         -------
         ndarray of shape (n, d)
         """
-        mover = _Mover(self.log_prior, self.log_likelihood, self.particles, rng, time_limit, self.settings)
-        mover._resample(np.zeros(len(self.particles)), n)
-        mover._move(self.power, 2.0 * _moves(self.particles.shape[1]))
-        return mover.points
+        functions = self.log_prior, self.log_likelihood
+        return more_draws(*functions, self.particles, self.power, n, rng, time_limit, self.settings)
 
 
 def temper(
@@ -171,6 +176,45 @@ def temper(
         seen = (mover.points.copy(), power, log_evidence, acceptance, tuple(visited), mover.evaluations)
         clouds.append(TemperedCloud(*seen, mover.may_go_on(), log_prior, log_likelihood, settings))
     return clouds
+
+
+def more_draws(
+    log_prior: LogDensity,
+    log_likelihood: LogDensity,
+    particles: NDArray[np.float64],
+    power: float,
+    n: int,
+    rng: np.random.Generator,
+    time_limit: float = 60.0,
+    settings: TemperingSettings | None = None,
+) -> NDArray[np.float64]:
+    """Return draws: particles replicated, and moved until each has left its origin several times.
+
+    Parameters
+    ----------
+    log_prior, log_likelihood : callable
+        Log densities at rows, as `temper` takes them.
+    particles : ndarray of shape (particles, d)
+        Draws of prior · likelihood^power.
+    power : float
+        The power of the likelihood.
+    n : int
+        How many draws.
+    rng : numpy.random.Generator
+        The source of all randomness.
+    time_limit : float
+        Seconds after which no new move begins.
+    settings : TemperingSettings, optional
+        How particles are moved.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    mover = _Mover(log_prior, log_likelihood, particles, rng, time_limit, settings or TemperingSettings())
+    mover._resample(np.zeros(len(particles)), n)
+    mover._move(power, 2.0 * _moves(particles.shape[1]))
+    return mover.points
 
 
 def _moves(dimension: int) -> float:

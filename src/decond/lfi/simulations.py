@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_row, as_rows, check_same_length, frozen, value_names
 from decond.errors import ArgumentError
+from decond.parameters import Kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Simulations"]
 
 
-class Simulations:
+class Simulations(Kept):
     """Every attempt is a row: parameters `theta`, summaries `x`, and whether it is `valid`, else a reason.
 
     Simulations made elsewhere, from any proposal, come in the same way. Rows of `x` with a NaN or an infinity are
@@ -103,19 +104,42 @@ class Simulations:
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.intp] | list[int] | slice) -> Self:
         """Return some of the rows, chosen by numbers or by True and False."""
-        raw = None if self.raw is None else self.raw[rows]
-        reasons = self.reasons[rows].tolist()
-        names = self.names if self.named else None
-        return type(self)(self.theta[rows], self.x[rows], self.valid[rows], reasons, raw, names, self.summary_names)
+        fields = self._fields()
+        for name in ("theta", "x", "valid", "reasons", "raw"):
+            fields[name] = None if fields[name] is None else fields[name][rows]
+        return type(self)(**fields)
 
-    def observed_row(self, observed: ArrayLike | Mapping[str, float]) -> np.ndarray:
+    def columns(self, kept: NDArray[np.bool_]) -> Self:
+        """Return the same simulations with some of the columns of x."""
+        names = self.summary_names and [
+            name for name, is_kept in zip(self.summary_names, kept, strict=True) if is_kept
+        ]
+        return type(self)(**{**self._fields(), "x": self.x[:, kept], "summary_names": names})
+
+    def _fields(self) -> dict[str, Any]:
+        names = self.names if self.named else None
+        return {
+            "theta": self.theta,
+            "x": self.x,
+            "valid": self.valid,
+            "reasons": self.reasons,
+            "raw": self.raw,
+            "names": names,
+            "summary_names": self.summary_names,
+        }
+
+    def observed_row(self, observed: ArrayLike | Mapping[str, float], iid: bool = False) -> np.ndarray:
         """Return an observation as a row (1, s), its values in the order of x where both have names.
+
+        With `iid` it has several rows, one for each independent observation.
 
         >>> sims = Simulations([[1.0]], [[0.5, 2.0]], summary_names=["mean", "sd"])
         >>> sims.observed_row({"sd": 2.5, "mean": 0.7}), sims.observed_row([0.7, 2.5])
         (array([[0.7, 2.5]]), array([[0.7, 2.5]]))
         """
-        row, names = as_row(observed, "observed"), value_names(observed)
+        given: Any = observed
+        row = as_rows(given, "observed", missing=True) if iid else as_row(observed, "observed", missing=True)
+        names = value_names(observed)
         if names is None or self.summary_names is None or len(names) != row.shape[1]:
             return row
         if sorted(names) != sorted(self.summary_names):

@@ -1,11 +1,16 @@
-"""The probability of an event given the parameters, such as that a simulation gives a result at all."""
+"""Simulations that fail or explode, and the probability of such an event given the parameters."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_expit
 
-__all__ = ["EventProbability", "ValidityModel"]
+from decond.conditional import KernelFits, ResidualSettings
+from decond.lfi.summaries import Standardizer, pulled_in
+
+__all__ = ["EventProbability", "OutlierRule", "ValidityModel"]
 
 
 class EventProbability:
@@ -106,3 +111,85 @@ class ValidityModel(EventProbability):
     penalties = (0.1, 1.0, 10.0, 100.0)
     slope = 0.0
     choice_rows = None
+
+
+@dataclass(frozen=True)
+class OutlierRule:
+    """Which simulations are unlike others at such parameters, and far from what the observation could be.
+
+    A column is regressed on the parameters by kernel ridge regression, as it is and with values beyond one spread
+    on a logarithmic scale. A simulation is an outlier if its residual is large on both, in robust deviations. The
+    outliers are left out and the regression is made again. The deviation may grow with the parameters.
+
+    >>> rng = np.random.default_rng(0)
+    >>> phi = rng.uniform(-1, 1, (200, 1))
+    >>> x = np.exp(3.0 * phi) + rng.standard_normal((200, 1))
+    >>> x[:3] *= 1e6
+    >>> np.flatnonzero(OutlierRule().outliers(phi, x, np.array([[2.0]])))
+    array([0, 1, 2])
+    """
+
+    deviations: float = 10.0
+    """Robust deviations beyond which a residual is large; a Gaussian one never is."""
+    log_deviations: float = 3.5
+    """The same on the logarithmic scale, the modified z-score of Iglewicz and Hoaglin (1993)."""
+    local_deviations: float = 5.0
+    """Larger residuals count as this large for how the deviation grows."""
+    wild: float = 10.0
+    """No outlier is nearer to the middle of its column, in spreads; the first regression clips values here."""
+    passes: int = 3
+    """Regressions, each without the outliers of the one before."""
+    rows: int = 300
+    """Most simulations for a regression, an even choice: for time."""
+
+    def outliers(
+        self, phi: NDArray[np.float64], x: NDArray[np.float64], observed: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Return which simulations are outliers; none if the observation would be one everywhere.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (n, d)
+            Working coordinates of the simulations.
+        x : ndarray of shape (n, s)
+            Their data.
+        observed : ndarray of shape (1, s)
+            The observation.
+        """
+        z, seen = self._standardized(x, observed)
+        far = np.abs(z).max(axis=1) > self.wild
+        outliers = np.zeros(len(phi), dtype=bool)
+        if not far.any():
+            return outliers
+        outputs = _on_both_scales(np.clip(z, -self.wild, self.wild))
+        for _ in range(self.passes):
+            kept = np.flatnonzero(~outliers)
+            rows = kept[np.linspace(0, len(kept) - 1, min(len(kept), self.rows)).round().astype(int)]
+            fits = KernelFits(phi[rows], np.ones(len(rows)), ResidualSettings(lengthscales=(0.5, 1.0, 2.0)))
+            predicted = fits.fit(outputs[rows]).predict(phi)
+            outputs = _on_both_scales(z)
+            size = np.abs(outputs - predicted)
+            usual = np.median(size[kept], axis=0) / 0.6745 + 1e-12
+            local = fits.fit(np.minimum(size[rows], self.local_deviations * usual)).predict(phi)
+            scale = np.maximum(local * np.sqrt(np.pi / 2.0), usual)
+            outliers = far & self._large((outputs - predicted) / scale)
+        unlike = self._large((_on_both_scales(seen) - predicted) / scale)
+        return outliers & ~unlike.all()
+
+    def _standardized(
+        self, x: NDArray[np.float64], observed: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return columns in units of the median distance from their median, which half of the rows cannot move."""
+        center = np.median(x, axis=0)
+        size = np.median(np.abs(x - center), axis=0) / 0.6745
+        scale = np.where(size > 1e-12 * np.maximum(np.abs(center), 1e-300), size, Standardizer(x).scale)
+        return (x - center) / scale, (observed - center) / scale
+
+    def _large(self, residual: NDArray[np.float64]) -> NDArray[np.bool_]:
+        plain, logarithmic = np.split(np.abs(residual), 2, axis=1)
+        return np.any((plain > self.deviations) & (logarithmic > self.log_deviations), axis=1)
+
+
+def _on_both_scales(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return columns as they are, and with values beyond one spread on a logarithmic scale."""
+    return np.hstack([z, pulled_in(z, 1.0)])

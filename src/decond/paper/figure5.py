@@ -3,7 +3,7 @@
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,23 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "RATES",
-    "DensityRun",
-    "Entry",
-    "Figure5Settings",
-    "IntervalRun",
-    "MethodSettings",
-    "run",
-    "tables",
-    "write",
-]
+__all__ = ["RATES", "Entry", "Figure5Settings", "MethodSettings", "Run", "Runs", "run", "tables", "write"]
+
+RATES = np.linspace(0.0, 3.5, 701)
+"""Where densities of the rate are compared."""
 
 # ---- the algorithms, each as published and as improved -------------------------------------------------------
-
-Build = Callable[[SimulatorProblem, int, int], lfi.Method]
-Form = Literal["as published", "as improved", "ours"]
-Optimum = Literal["global", "local"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +45,7 @@ class MethodSettings:
 
 
 class Entry(NamedTuple):
-    """One curve or bar.
+    """One curve or bar: a method with its options.
 
     "as published" is the algorithm as its paper has it: signed weights, herding with the same kernel, simulations
     from the prior. "as improved" is the same algorithm with our changes: no negative weights, a narrow kernel for
@@ -66,14 +55,35 @@ class Entry(NamedTuple):
     """
 
     algorithm: str
-    form: Form
-    build: Build
+    form: Literal["as published", "as improved", "ours"]
+    method: Callable[..., lfi.Method]
+    options: Mapping[str, Any]
     rounds: int = 1
+    budget: int = 1
+    """How many simulations a method may use that runs them itself, relative to what it is given."""
 
     @property
     def label(self) -> str:
         """Algorithm and form."""
         return f"{self.algorithm}, {self.form}"
+
+    def build(self, problem: SimulatorProblem, n: int, seed: int) -> lfi.Method:
+        """Return the method for one run.
+
+        Parameters
+        ----------
+        problem : SimulatorProblem
+        n : int
+            Number of simulations.
+        seed : int
+
+        Returns
+        -------
+        Method
+        """
+        running = "simulator" in inspect.signature(self.method).parameters
+        own = (problem.simulator, self.budget * n, problem.batched) if running else ()
+        return self.method(*own, **self.options, seed=seed)
 
     def settings(self, problem: SimulatorProblem, n: int) -> str:
         """Return the method with every setting that has a value, except the simulator and the seed.
@@ -98,101 +108,76 @@ class Entry(NamedTuple):
         return f"{type(method).__name__}({shown}){rounds}"
 
 
-def curves(settings: MethodSettings = MethodSettings()) -> list[Entry]:  # noqa: B008 - it is frozen
-    """Return the left panels. GPS-ABC may run as many simulations again as it is given, as in the paper."""
-    fixed = {"regularization": settings.regularization, "summary": "none"}
-    entries = []
-    optima: tuple[Optimum, ...] = ("global", "local")
-    for optimum in optima:
-        by_evidence = {**fixed, "objective": "evidence", "optimum": optimum}
-        published, improved = _both(lfi.DME, **by_evidence)
-        entries += [
-            Entry(f"DME (Algorithm 8.1), {optimum}", "as published", published),
-            Entry(f"DME (evidence), {optimum}", "as improved", improved),
-        ]
-    entries.append(Entry("DME (validated)", "as improved", _plain(lfi.DME, summary="none")))
-    for optimum in optima:
-        by_evidence = {**fixed, "objective": "evidence", "optimum": optimum}
-        entries += _pair(f"KELFI, {optimum}", _both(lfi.KELFI, **by_evidence))
-    return [
-        *entries,
-        Entry("KELFI (validated)", "as improved", _plain(lfi.KELFI, summary="none")),
-        *_pair("K-ABC", _both(lfi.KABC, **fixed)),
-        *_pair("K2-ABC", _both(lfi.K2ABC)),
-        *_pair("KBR", _kbr(settings)),
-        Entry("GPS-ABC", "as published", _gps),
-        Entry("residual likelihood", "ours", _plain(lfi.ResidualLikelihood)),
-    ]
-
-
-def bars(settings: MethodSettings = MethodSettings()) -> list[Entry]:  # noqa: B008 - it is frozen
-    """Return the bars of the right panel, in the order of the published ones."""
-    by_evidence = {"regularization": settings.regularization, "objective": "evidence", "optimum": "global"}
-    kelfi, dme = (_plain(kind, **by_evidence, robust=False, summary="none") for kind in (lfi.KELFI, lfi.DME))
-    rounds = settings.rounds
-    rejection = [
-        _plain(lfi.RejectionABC, quantile=quantile, adjustment=adjustment, summary="none")
-        for quantile, adjustment in ((0.01, "none"), (0.05, "linear"))
-    ]
-    smc = [_running(lfi.SMCABC, adjustment=adjustment, summary="none") for adjustment in ("none", "linear")]
-    mcmc = _running(lfi.MCMCABC, n_chains=settings.n_chains, summary="none")
-    return [
-        *_pair("REJ-ABC", rejection),
-        Entry("MCMC-ABC", "as published", mcmc),
-        *_pair("SMC-ABC", smc),
-        Entry("LFVI log", "as published", _running(lfi.LFVI, loss="log")),
-        Entry("LFVI hinge", "as published", _running(lfi.LFVI, loss="hinge")),
-        Entry("MDN", "as published", _running(lfi.MDN)),
-        *_pair("KBR", _kbr(settings), rounds),
-        Entry("KELFI", "as published", kelfi),
-        Entry("KELFI (validated)", "as improved", _plain(lfi.KELFI, summary="none"), rounds),
-        Entry("DME (Algorithm 8.1)", "as published", dme),
-        Entry("DME (validated)", "as improved", _plain(lfi.DME, summary="none"), rounds),
-        Entry("residual likelihood", "ours", _plain(lfi.ResidualLikelihood), rounds),
-    ]
-
-
-def _pair(algorithm: str, builds: list[Build], rounds: int = 1) -> list[Entry]:
-    published, improved = builds
-    return [Entry(algorithm, "as published", published), Entry(algorithm, "as improved", improved, rounds)]
-
-
-def _plain(method: Callable[..., lfi.Method], **options: Any) -> Build:
-    """Return what builds a method that is given its simulations."""
-    return lambda _, n, seed: method(**options, seed=seed)
-
-
-def _both(method: Callable[..., lfi.Method], **options: Any) -> list[Build]:
+def _both(
+    algorithm: str, method: Callable[..., lfi.Method], options: Mapping[str, Any], rounds: int = 1, improved: str = ""
+) -> list[Entry]:
     """Return a kernel method with signed weights, as published, and without, as improved."""
-    return [_plain(method, **options, robust=robust) for robust in (False, True)]
+    signed, robust = ({**options, "robust": value} for value in (False, True))
+    return [
+        Entry(algorithm, "as published", method, signed),
+        Entry(improved or algorithm, "as improved", method, robust, rounds),
+    ]
 
 
-def _kbr(settings: MethodSettings) -> list[Build]:
-    fixed = dict.fromkeys(("regularization", "evidence_regularization"), settings.regularization)
-    return _both(lfi.KBR, **fixed, n_prior=settings.n_prior, summary="none")
+def curves(settings: MethodSettings) -> list[Entry]:
+    """Return the left panels. GPS-ABC may run as many simulations again as it is given, as in the paper."""
+    plain, fixed, of_kbr, at_global, at_local = _options(settings)
+    return [
+        *_both("DME (Algorithm 8.1), global", lfi.DME, at_global, improved="DME (evidence), global"),
+        *_both("DME (Algorithm 8.1), local", lfi.DME, at_local, improved="DME (evidence), local"),
+        Entry("DME (validated)", "as improved", lfi.DME, plain),
+        *_both("KELFI, global", lfi.KELFI, at_global),
+        *_both("KELFI, local", lfi.KELFI, at_local),
+        Entry("KELFI (validated)", "as improved", lfi.KELFI, plain),
+        *_both("K-ABC", lfi.KABC, fixed),
+        *_both("K2-ABC", lfi.K2ABC, {}),
+        *_both("KBR", lfi.KBR, of_kbr),
+        Entry("GPS-ABC", "as published", lfi.GPSABC, {}, budget=2),
+        Entry("residual likelihood", "ours", lfi.ResidualLikelihood, {}),
+    ]
 
 
-def _running(method: Callable[..., lfi.Method], **options: Any) -> Build:
-    """Return what builds a method that runs the simulator itself."""
-    return lambda problem, n, seed: method(problem.simulator, n, problem.batched, **options, seed=seed)
+def bars(settings: MethodSettings) -> list[Entry]:
+    """Return the bars of the right panel, in the order of the published ones."""
+    plain, _, of_kbr, at_global, _ = _options(settings)
+    return [
+        Entry("REJ-ABC", "as published", lfi.RejectionABC, {**plain, "quantile": 0.01, "adjustment": "none"}),
+        Entry("REJ-ABC", "as improved", lfi.RejectionABC, {**plain, "quantile": 0.05, "adjustment": "linear"}),
+        Entry("MCMC-ABC", "as published", lfi.MCMCABC, {**plain, "n_chains": settings.n_chains}),
+        Entry("SMC-ABC", "as published", lfi.SMCABC, {**plain, "adjustment": "none"}),
+        Entry("SMC-ABC", "as improved", lfi.SMCABC, {**plain, "adjustment": "linear"}),
+        Entry("LFVI log", "as published", lfi.LFVI, {"loss": "log"}),
+        Entry("LFVI hinge", "as published", lfi.LFVI, {"loss": "hinge"}),
+        Entry("MDN", "as published", lfi.MDN, {}),
+        *_both("KBR", lfi.KBR, of_kbr, settings.rounds),
+        Entry("KELFI", "as published", lfi.KELFI, {**at_global, "robust": False}),
+        Entry("KELFI (validated)", "as improved", lfi.KELFI, plain, settings.rounds),
+        Entry("DME (Algorithm 8.1)", "as published", lfi.DME, {**at_global, "robust": False}),
+        Entry("DME (validated)", "as improved", lfi.DME, plain, settings.rounds),
+        Entry("residual likelihood", "ours", lfi.ResidualLikelihood, {}, settings.rounds),
+    ]
 
 
-def _gps(problem: SimulatorProblem, n: int, seed: int) -> lfi.Method:
-    return lfi.GPSABC(problem.simulator, 2 * n, batched=problem.batched, seed=seed)
+def _options(settings: MethodSettings) -> list[dict[str, Any]]:
+    """Return options of kernel methods: plain, with λ fixed, of KBR, and by the evidence at either optimum."""
+    plain = {"summary": "none"}
+    fixed = {**plain, "regularization": settings.regularization}
+    of_kbr = {**fixed, "evidence_regularization": settings.regularization, "n_prior": settings.n_prior}
+    return [
+        *(plain, fixed, of_kbr),
+        *({**fixed, "objective": "evidence", "optimum": optimum} for optimum in ("global", "local")),
+    ]
 
 
 # ---- runs ----------------------------------------------------------------------------------------------------
-
-RATES = np.linspace(0.0, 3.5, 701)
-"""Where densities of the rate are compared."""
 
 
 @dataclass(frozen=True)
 class Figure5Settings:
     """What is run: entries of both panels, seeds, and how many simulations each run has."""
 
-    curves: Sequence[Entry] = field(default_factory=curves)
-    bars: Sequence[Entry] = field(default_factory=bars)
+    curves: Sequence[Entry] = field(default_factory=lambda: curves(MethodSettings()))
+    bars: Sequence[Entry] = field(default_factory=lambda: bars(MethodSettings()))
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     toy_simulations: int = 100
     """As in the paper."""
@@ -204,11 +189,15 @@ class Figure5Settings:
     """Processes; -1 is one for each core. Numbers do not depend on it."""
 
 
-class DensityRun(NamedTuple):
-    """A posterior density of the rate at `RATES`, and what it took."""
+class Run(NamedTuple):
+    """What one method gave with one seed, and what it took."""
 
+    interval: np.ndarray
+    """95 % intervals (2, d)."""
     density: np.ndarray
+    """The density at `RATES` of a single parameter; empty for several."""
     n_simulations: int
+    n_failed: int
     seconds: float
     notes: list[str]
 
@@ -218,32 +207,13 @@ class DensityRun(NamedTuple):
         return min(float(distance), 1.0)  # the grid cannot resolve a spike, and may find more
 
 
-class IntervalRun(NamedTuple):
-    """95 % intervals (2, 4) of the log rates, and what they took."""
-
-    interval: np.ndarray
-    n_simulations: int
-    n_failed: int
-    seconds: float
-    notes: list[str]
-
-    @property
-    def width(self) -> float:
-        """Length of the interval of log θ₁."""
-        return float(self.interval[1, 0] - self.interval[0, 0])
-
-    def covered(self, truth: np.ndarray) -> np.ndarray:
-        """Return which parameters (4,) are inside their intervals."""
-        low, high = self.interval
-        return (low <= truth) & (truth <= high)
-
-
-class Runs(NamedTuple):
+@dataclass(frozen=True)
+class Runs:
     """The answers of each entry by its label, one for each seed; methods that could not run, with the reason."""
 
-    curves: dict[str, list[DensityRun]]
-    bars: dict[str, list[IntervalRun]]
-    left_out: dict[str, str]
+    curves: dict[str, list[Run]] = field(default_factory=dict)
+    bars: dict[str, list[Run]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
 def write(
@@ -274,9 +244,6 @@ def write(
     return save_numbers(folder, "figure5", picture, numbers), numbers
 
 
-# ---- runs ----------------------------------------------------------------------------------------------------
-
-
 def run(settings: Figure5Settings, report: Callable[[int, int], None] | None = None) -> Runs:
     """Run each method with each seed, side by side in processes.
 
@@ -290,29 +257,35 @@ def run(settings: Figure5Settings, report: Callable[[int, int], None] | None = N
     -------
     Runs
     """
-    left_out = _not_installed(settings)
-    entries = [entry for entry in settings.bars if entry.label not in left_out]
-    given = [_prior_simulations(settings, seed) for seed in settings.seeds]
-    jobs: list[Callable[[], Any]] = [
-        partial(_interval_run, settings, entry, seed, sims)
-        for entry in reversed(entries)  # the slow ones first, so that no core waits for them at the end
-        for seed, sims in zip(settings.seeds, given, strict=True)
-    ]
-    jobs += [partial(_density_run, settings, entry, seed) for entry in settings.curves for seed in settings.seeds]
-    answers = []
+    found = Runs(left_out=_not_installed(settings))
+    bars = [entry for entry in settings.bars if entry.label not in found.left_out]
+    slow_first = list(reversed(bars))  # so that no core waits for them at the end
+    jobs: list[tuple[list[Run], Callable[[], Run]]] = []
+    for answers, entries, make, count, pilot in (
+        (found.bars, slow_first, lotka_volterra, settings.simulations, settings.pilot),
+        (found.curves, settings.curves, exponential_gamma, settings.toy_simulations, settings.toy_simulations),
+    ):
+        given = [_prior_simulations(make, count, seed) for seed in settings.seeds]
+        answers.update({entry.label: [] for entry in entries})
+        jobs += [
+            (answers[entry.label], partial(_run, make, entry, sims, pilot, seed))
+            for entry in entries
+            for seed, sims in zip(settings.seeds, given, strict=True)
+        ]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # joblib replaces those that grew
         parallel = joblib.Parallel(settings.n_jobs, backend="loky", return_as="generator")
-        for answer in parallel(joblib.delayed(_on_one_thread)(job) for job in jobs):
-            answers.append(answer)
+        ended = parallel(joblib.delayed(_on_one_thread)(job) for _, job in jobs)
+        for number, ((answers_of_entry, _), answer) in enumerate(zip(jobs, ended, strict=True), 1):
+            answers_of_entry.append(answer)
             if report is not None:
-                report(len(answers), len(jobs))
-    labels = [entry.label for entry in [*reversed(entries), *settings.curves]]
-    seeds = len(settings.seeds)
-    found = [answers[at : at + seeds] for at in range(0, len(answers), seeds)]
-    intervals = dict(zip(labels[: len(entries)], found, strict=False))
-    densities = dict(zip(labels[len(entries) :], found[len(entries) :], strict=True))
-    return Runs(densities, {entry.label: intervals[entry.label] for entry in entries}, left_out)
+                report(number, len(jobs))
+    return Runs(found.curves, {entry.label: found.bars[entry.label] for entry in bars}, found.left_out)
+
+
+def _on_one_thread(job: Callable[[], Run]) -> Run:
+    with one_blas_thread():
+        return job()
 
 
 def _not_installed(settings: Figure5Settings) -> dict[str, str]:
@@ -326,54 +299,41 @@ def _not_installed(settings: Figure5Settings) -> dict[str, str]:
     return reasons
 
 
-def _on_one_thread(job: Callable[[], Any]) -> Any:
-    with one_blas_thread():
-        return job()
+def _prior_simulations(make: Callable[[], SimulatorProblem], n: int, seed: int) -> lfi.Simulations:
+    """Return simulations at draws of the prior, with their raw data where these are small."""
+    problem = make()
+    options: dict[str, Any] = {"seed": seed, "batched": True, "progress": False}
+    if make is exponential_gamma:
+        assert problem.raw_simulator is not None
+        return lfi.simulate(problem.raw_simulator, problem.prior, n, summarize=problem.summarize, **options)
+    return lfi.simulate(problem.simulator, problem.prior, n, **options)
 
 
-def _prior_simulations(settings: Figure5Settings, seed: int) -> lfi.Simulations:
-    problem = lotka_volterra()
-    options: dict[str, Any] = {"seed": seed, "batched": problem.batched, "progress": False}
-    return lfi.simulate(problem.simulator, problem.prior, settings.simulations, **options)
-
-
-def _interval_run(settings: Figure5Settings, entry: Entry, seed: int, sims: lfi.Simulations) -> IntervalRun:
-    """Return the 95 % intervals of the four log rates.
+def _run(make: Callable[[], SimulatorProblem], entry: Entry, sims: lfi.Simulations, pilot: int, seed: int) -> Run:
+    """Return what one method infers.
 
     Entries with rounds propose simulations where the posterior is. All others get the given draws of the prior, or
     the first of them if they run the simulator themselves.
     """
-    start, problem = time.perf_counter(), lotka_volterra()
-    method = entry.build(problem, settings.simulations, seed)
-    if entry.rounds == 1:
-        given = sims.take(np.arange(settings.pilot)) if method.runs_simulator else sims
-        posterior = _quietly(lambda: method.fit(given, problem.prior).posterior(problem.observed))
-        n, n_failed = method.n_simulations_, given.n_failed + getattr(method, "n_failed_", 0)
-    else:
-        posterior = _quietly(partial(_in_rounds, problem, settings.simulations, entry.rounds, method, seed))
-        assert posterior.simulations is not None
-        n, n_failed = len(posterior.simulations), posterior.simulations.n_failed
-    return IntervalRun(posterior.interval(0.95), n, n_failed, time.perf_counter() - start, posterior.notes)
-
-
-def _in_rounds(problem: SimulatorProblem, n: int, rounds: int, method: lfi.Method, seed: int) -> lfi.Posterior:
-    options: dict[str, Any] = {"batched": problem.batched, "seed": seed, "progress": False}
-    return lfi.infer(problem.simulator, problem.prior, problem.observed, n, rounds=rounds, method=method, **options)
-
-
-def _density_run(settings: Figure5Settings, entry: Entry, seed: int) -> DensityRun:
-    """Return the posterior density of the rate by one method, from simulations that all methods have."""
-    toy = exponential_gamma()
-    assert toy.raw_simulator is not None
-    assert toy.observed_raw is not None
-    options: dict[str, Any] = {"batched": True, "summarize": toy.summarize, "progress": False}
-    sims = lfi.simulate(toy.raw_simulator, toy.prior, settings.toy_simulations, seed=seed, **options)
-    start = time.perf_counter()
-    method = entry.build(toy, settings.toy_simulations, seed)
-    observed = toy.observed_raw if method.takes_raw else toy.observed
-    assert observed is not None
-    posterior = _quietly(lambda: method.fit(sims, toy.prior).posterior(observed))
-    return DensityRun(_density(posterior), method.n_simulations_, time.perf_counter() - start, posterior.notes)
+    start, problem = time.perf_counter(), make()
+    method = entry.build(problem, len(sims), seed)
+    with warnings.catch_warnings():  # notes are among the numbers, and failed simulations are counted
+        warnings.simplefilter("ignore", lfi.PosteriorWarning)
+        warnings.simplefilter("ignore", lfi.SimulationWarning)
+        if entry.rounds == 1:
+            given = sims.take(np.arange(pilot)) if method.runs_simulator else sims
+            observed = problem.observed_raw if method.takes_raw else problem.observed
+            assert observed is not None
+            posterior = method.fit(given, problem.prior).posterior(observed)
+            n, n_failed = method.n_simulations_, given.n_failed + getattr(method, "n_failed_", 0)
+        else:
+            task: Any = (problem.simulator, problem.prior, problem.observed, len(sims), entry.rounds, method)
+            posterior = lfi.infer(*task, batched=problem.batched, seed=seed, progress=False)
+            assert posterior.simulations is not None
+            n, n_failed = len(posterior.simulations), posterior.simulations.n_failed
+        interval = posterior.interval(0.95)
+    density = _density(posterior) if problem.prior.dim == 1 else np.empty(0)
+    return Run(interval, density, n, n_failed, time.perf_counter() - start, posterior.notes)
 
 
 def _density(posterior: lfi.Posterior) -> np.ndarray:
@@ -386,33 +346,27 @@ def _density(posterior: lfi.Posterior) -> np.ndarray:
     return density
 
 
-def _quietly(make: Callable[[], lfi.Posterior]) -> lfi.Posterior:
-    """Return a posterior without warnings: its own go into the numbers as notes, failed simulations are counted."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lfi.PosteriorWarning)
-        warnings.simplefilter("ignore", lfi.SimulationWarning)
-        posterior = make()
-        posterior.samples  # noqa: B018 - draws are made here, so that their time counts
-        return posterior
-
-
 # ---- numbers -------------------------------------------------------------------------------------------------
 
 
 def _numbers(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_parameters: np.ndarray) -> dict[str, Any]:
-    def _described(entry: Entry, problem: SimulatorProblem, n: int) -> dict[str, str]:
-        return {"algorithm": entry.algorithm, "form": entry.form, "settings": entry.settings(problem, n)}
+    def _described(entry: Entry, problem: SimulatorProblem, n: int, found: list[Run]) -> dict[str, Any]:
+        return {
+            **{"algorithm": entry.algorithm, "form": entry.form, "settings": entry.settings(problem, n)},
+            **{key: _mean(getattr(one, key) for one in found) for key in ("n_simulations", "n_failed", "seconds")},
+        }
 
+    toy, predators = exponential_gamma(), lotka_volterra()
     return {
         "figure": "likelihood-free inference (section 8.3, Figure 5)",
         "seeds": list(settings.seeds),
         "answers": {
-            entry.label: _described(entry, exponential_gamma(), settings.toy_simulations)
+            entry.label: _described(entry, toy, settings.toy_simulations, runs.curves[entry.label])
             | _score_curves(entry.algorithm, runs.curves[entry.label], truth)
             for entry in settings.curves
         },
         "lotka_volterra": {
-            entry.label: _described(entry, lotka_volterra(), settings.simulations)
+            entry.label: _described(entry, predators, settings.simulations, runs.bars[entry.label])
             | _score_bars(entry.algorithm, runs.bars[entry.label], true_parameters)
             for entry in settings.bars
             if entry.label in runs.bars
@@ -423,41 +377,38 @@ def _numbers(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_para
     }
 
 
-def _score_curves(algorithm: str, found: list[DensityRun], truth: np.ndarray) -> dict[str, Any]:
+def _score_curves(algorithm: str, found: list[Run], truth: np.ndarray) -> dict[str, Any]:
     """Return distances to the truth and peaks over the seeds, beside those published."""
-    distances = [one.total_variation(truth) for one in found]
-    peaks = [float(one.density.max()) for one in found]
+    runs: list[dict[str, Any]] = [
+        {"total_variation": one.total_variation(truth), "peak": float(one.density.max())}
+        | {"seconds": one.seconds, "notes": one.notes}
+        for one in found
+    ]
+    distances = [one["total_variation"] for one in runs]
     return {
-        "n_simulations": _mean(one.n_simulations for one in found),
         "total_variation": _mean(distances),
         "lowest_total_variation": min(distances),
         "highest_total_variation": max(distances),
         "published_total_variation": published_values("left", algorithm, "total_variation"),
-        "peak": float(np.median(peaks)),
+        "peak": float(np.median([one["peak"] for one in runs])),
         "published_peak": published_values("left", algorithm, "peak"),
-        "seconds": _mean(one.seconds for one in found),
-        "runs": [
-            {"total_variation": distance, "peak": peak, "seconds": one.seconds, "notes": one.notes}
-            for distance, peak, one in zip(distances, peaks, found, strict=True)
-        ],
+        "runs": runs,
     }
 
 
-def _score_bars(algorithm: str, found: list[IntervalRun], truth: np.ndarray) -> dict[str, Any]:
+def _score_bars(algorithm: str, found: list[Run], truth: np.ndarray) -> dict[str, Any]:
     """Return the interval of log θ₁ (medians of its ends), its width and coverage over the seeds."""
-    covered = np.array([one.covered(truth) for one in found])
-    low, high = np.median([one.interval[:, 0] for one in found], axis=0)
+    ends = np.array([one.interval for one in found])
+    covered = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    low, high = np.median(ends[:, :, 0], axis=0)
     return {
-        "n_simulations": _mean(one.n_simulations for one in found),
         "low": float(low),
         "high": float(high),
-        "width": _mean(one.width for one in found),
+        "width": _mean(ends[:, 1, 0] - ends[:, 0, 0]),
         "times_covered": int(covered[:, 0].sum()),
         "coverage_of_all_parameters": float(covered.mean()),
         "published_low": next(iter(published_values("right", algorithm, "low")), None),
         "published_high": next(iter(published_values("right", algorithm, "high")), None),
-        "n_failed": _mean(one.n_failed for one in found),
-        "seconds": _mean(one.seconds for one in found),
         "runs": [
             {"intervals": one.interval.T.tolist(), "covered": inside.tolist(), "n_simulations": one.n_simulations}
             | {"n_failed": one.n_failed, "seconds": one.seconds, "notes": one.notes}
@@ -473,50 +424,42 @@ def _mean(values: Iterable[float]) -> float:
 def tables(numbers: dict[str, Any]) -> list[PrintedTable]:
     """Return the two tables of the figure: densities on the left, intervals on the right."""
     seeds = len(numbers["seeds"])
-    left = [_curve_cells(answer) for answer in numbers["answers"].values()]
-    right = [_bar_cells(answer, seeds) for answer in numbers["lotka_volterra"].values()]
-    titles = (f"exponential–gamma, {seeds} seeds", f"Lotka–Volterra, 95 % intervals, {seeds} seeds")
-    return [
-        PrintedTable(title, list(cells[0]), [list(row.values()) for row in cells])
-        for title, cells in zip(titles, (left, right), strict=True)
-    ]
+    panels: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, str]]]] = {
+        f"exponential–gamma, {seeds} seeds": (numbers["answers"], _curve_cells),
+        f"Lotka–Volterra, 95 % intervals, {seeds} seeds": (numbers["lotka_volterra"], partial(_bar_cells, seeds)),
+    }
+    found = []
+    for title, (answers, cells_of) in panels.items():
+        rows = [
+            {"method": answer["algorithm"], "form": answer["form"]}
+            | {"simulations": f"{answer['n_simulations']:.0f}", **cells_of(answer)}
+            | {"seconds": f"{answer['seconds']:.1f}", "settings": answer["settings"]}
+            for answer in answers.values()
+        ]
+        found.append(PrintedTable(title, list(rows[0]), [list(row.values()) for row in rows]))
+    return found
 
 
 def _curve_cells(answer: dict[str, Any]) -> dict[str, str]:
-    """Return a row of the left table, by heading."""
-
-    def _published(key: str, digits: str) -> str:
-        return " and ".join(format(value, digits) for value in answer[f"published_{key}"]) or "–"
-
+    known, peaks = answer["published_total_variation"], answer["published_peak"]
     return {
-        "method": answer["algorithm"],
-        "form": answer["form"],
-        "simulations": f"{answer['n_simulations']:.0f}",
         "total variation": f"{answer['total_variation']:.3f}",
         "its range": f"{answer['lowest_total_variation']:.3f} to {answer['highest_total_variation']:.3f}",
-        "published total variation": _published("total_variation", ".3f"),
+        "published total variation": " and ".join(f"{value:.3f}" for value in known) or "–",
         "peak": f"{answer['peak']:.2f}",
-        "published peak": _published("peak", ".2f"),
-        "seconds": f"{answer['seconds']:.1f}",
-        "settings": answer["settings"],
+        "published peak": " and ".join(f"{value:.2f}" for value in peaks) or "–",
     }
 
 
-def _bar_cells(answer: dict[str, Any], seeds: int) -> dict[str, str]:
-    """Return a row of the right table, by heading."""
+def _bar_cells(seeds: int, answer: dict[str, Any]) -> dict[str, str]:
     low, high = answer["published_low"], answer["published_high"]
     return {
-        "method": answer["algorithm"],
-        "form": answer["form"],
-        "simulations": f"{answer['n_simulations']:.0f}",
         "log θ₁": f"{answer['low']:.3f} to {answer['high']:.3f}",
         "width": f"{answer['width']:.2f}",
         "covers θ₁": f"{answer['times_covered']} of {seeds}",
         "share of all four": f"{answer['coverage_of_all_parameters']:.2f}",
         "published log θ₁": "–" if low is None else f"{low:.3f} to {high:.3f}",
         "published width": "–" if low is None else f"{high - low:.2f}",
-        "seconds": f"{answer['seconds']:.0f}",
-        "settings": answer["settings"],
     }
 
 

@@ -286,35 +286,32 @@ def _as_markdown(rows: list[Row], tables: Mapping[str, list[PrintedTable]]) -> s
     return "\n".join(lines)
 
 
+@functools.cache
+def _reasons() -> dict[str, Any]:
+    return tomllib.loads(_text_of("reasons.toml"))
+
+
 def _figure3_rows(numbers: Mapping[str, Any]) -> Iterable[Row]:
     """Yield rows; the figure prints no numbers, and the references were computed from its data in plain NumPy."""
-    why = "The grid on which f is compared has 500 points."
-    references = {
-        "learned": {"rmse": 0.168, "coverage_2sd": 0.976, "negative_log_evidence": 105.7277}
-        | {"lengthscale_x": 1.0374, "lengthscale_y": 0.3522, "noise": 0.4014},
-        "initial": {"rmse": 0.518, "negative_log_evidence": 1548.0822},
-        "learned, MAP mediator": {"rmse": 0.137},
-        "impute": {"rmse": 0.836},
-        "cascade": {"rmse": 1.191},
-    }
-    for name, known in references.items():
+    for name, known in _reasons()["figure3"]["references"].items():
         answer = numbers["answers"][name]
         ours = {**answer, **(answer["hyperparameters"] or {})}
         for key, value in known.items():
             words = "coverage of two sd" if key == "coverage_2sd" else key.replace("_", " ")
+            why = _reasons()["figure3"]["why"]
             yield Row("figure3", f"{words}: {name}", None, ours[key], why, reference=value)
 
 
 def _figure4_rows(numbers: Mapping[str, Any]) -> Iterable[Row]:
     keys = {"rmse_within_data": "rmse within the data", "negative_log_evidence": "negative log evidence"}
     names = {"random": "random points", "jointly": "everything learned", "points": "points learned"}
-    why = "The published panel shows predictions from five points instead of 100 rows."
+    reasons_of = _reasons()["figure4"]
     for name, answer in numbers["answers"].items():
         for key, words in keys.items():
-            yield Row("figure4", f"{words}: {names[name]}", None, answer[key], why)
+            yield Row("figure4", f"{words}: {names[name]}", None, answer[key], reasons_of["why"])
     for key, truth in (("lengthscale", 1.0), ("noise", 0.25)):
-        why = f"Not printed in the paper; the data were made with {truth:g}."
-        yield Row("figure4", f"{key}: everything learned", None, numbers["answers"]["jointly"][key], why)
+        ours = numbers["answers"]["jointly"][key]
+        yield Row("figure4", f"{key}: everything learned", None, ours, reasons_of["learned"].format(truth=truth))
 
 
 def _figure5_rows(numbers: Mapping[str, Any]) -> Iterable[Row]:
@@ -339,25 +336,20 @@ def _compared(panel: str, answer: Mapping[str, Any], keys: Mapping[str, str], wh
         yield from [replace(row, published=one.value, uncertainty=one.uncertainty) for one in known] or [row]
 
 
+def _why(panel: str, algorithm: str, **found: str) -> str:
+    """Return the reason that belongs to an algorithm, with what was found."""
+    texts = _reasons()[panel]
+    text: str = next((text for start, text in texts.items() if algorithm.startswith(start)), texts["other"])
+    return text.format(**found)
+
+
 def _why_curve(answer: Mapping[str, Any], seeds: int) -> str:
     """Return why densities of the left panel are not the published one."""
     if not answer["published_peak"]:
         return "Not in the paper."
-    name, low, high = answer["algorithm"], answer["lowest_total_variation"], answer["highest_total_variation"]
+    low, high = answer["lowest_total_variation"], answer["highest_total_variation"]
     spread = f"Other simulations: over {seeds} seeds total variations are from {low:.2f} to {high:.2f}."
-    if answer["form"] == "as improved":
-        return f"{spread} The published curve is the algorithm without our changes."
-    if name.startswith(("DME", "KELFI")):
-        return (
-            f"{spread} The paper keeps λ fixed without saying at what, here 0.001. The approximate marginal "
-            "likelihood scores the density at one point: its optimum depends on the draws and on λ, and may collapse "
-            "the posterior onto few of them. One curve that comes near says little."
-        )
-    if name == "GPS-ABC":
-        return f"{spread} The paper shows its best two runs."
-    if name == "K2-ABC":
-        return f"{spread} The paper does not state ε; here a tenth of the simulations lies within it."
-    return f"{spread} Median distances as in the paper; it does not state its regularization, here 0.001."
+    return _why("curves", "improved" if answer["form"] == "as improved" else answer["algorithm"], spread=spread)
 
 
 def _why_bar(answer: Mapping[str, Any], seeds: int) -> str:
@@ -371,11 +363,4 @@ def _why_bar(answer: Mapping[str, Any], seeds: int) -> str:
     points = sum(width < 0.01 for width in widths)  # of a prior of width 7
     if points:
         found += f"; {points} collapsed onto a point"
-    name, count = answer["algorithm"], f"{answer['n_simulations']:,.0f} simulations here"
-    if name in ("REJ-ABC", "MCMC-ABC", "SMC-ABC"):
-        return f"{found}: {count}, more than 100,000 in the earlier paper."
-    if name.startswith("LFVI"):
-        return f"{found}: {count}, and the paper does not state how many there."
-    if name == "MDN":
-        return f"{found}: {count}, 10,000 in the earlier paper."
-    return f"{found}. The paper states neither where its simulations were placed nor its hyperparameters."
+    return _why("bars", answer["algorithm"], found=found, count=f"{answer['n_simulations']:,.0f} simulations here")

@@ -5,26 +5,27 @@ Each display draws into your own axes (``ax=``) or into a new figure, and keeps 
 figure belongs to pyplot where pyplot is in use, so that ``plt.show()`` finds it; ``display.save(path)`` writes it.
 """
 
-from decond.plotting.comparison_plot import ComparisonDisplay, Lines, Rows
-from decond.plotting.diagnosis_plot import CoverageDisplay, DiagnosisDisplay, PredictiveDisplay, RanksDisplay
 from decond.plotting.display import COLORS, Display
 from decond.plotting.embedding_plot import EmbeddingDisplay
-from decond.plotting.pair_plot import PairsDisplay
+from decond.plotting.posterior_plot import (
+    CoverageDisplay,
+    DiagnosisDisplay,
+    PairsDisplay,
+    PredictiveDisplay,
+    RanksDisplay,
+)
 from decond.plotting.regression_plot import Curve, FunctionDisplay, ResidualsDisplay
 
 __all__ = [
     "COLORS",
-    "ComparisonDisplay",
     "CoverageDisplay",
     "Curve",
     "DiagnosisDisplay",
     "Display",
     "EmbeddingDisplay",
     "FunctionDisplay",
-    "Lines",
     "PairsDisplay",
     "PredictiveDisplay",
     "RanksDisplay",
     "ResidualsDisplay",
-    "Rows",
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.errors import ArgumentError
+from decond.checks import as_rows, check_same_length
 from decond.plotting.display import COLORS, Display, plot_points, verbatim
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ class EmbeddingDisplay(Display):
     """
 
     def __init__(self, points: ArrayLike, weights: ArrayLike, *, samples: ArrayLike | None = None) -> None:
-        self.points, self.weights = np.asarray(points), np.asarray(weights, dtype=np.float64).ravel()
-        if self.points.ndim != 2 or len(self.points) != len(self.weights):
-            raise ArgumentError(
-                "points",
-                f"points has shape {self.points.shape} and there are {len(self.weights)} weights; give rows (n, d) "
-                "and one weight for each.",
-            )
+        self.points, self.weights = as_rows(points, "points", labels=True), np.ravel(weights)
+        check_same_length(self.points, "points", len(self.weights), "weights")
         self.samples = None if samples is None else np.asarray(samples)
 
     @classmethod

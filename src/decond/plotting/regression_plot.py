@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from decond.checks import as_rows, check_same_length
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.plotting.display import COLORS, Display, plot_line, plot_points, verbatim
 
@@ -84,10 +85,8 @@ class FunctionDisplay(Display):
         self.curves, self.target_name = list(curves), target_name
         self.rows = None if rows is None else [np.asarray(at) for at in rows]
         self.z = None if z is None else np.asarray(z)
-        if self.z is not None and self.rows is not None and self.z.shape != (len(self.rows[0]),):
-            raise ArgumentError(
-                "z", f"z has shape {self.z.shape} but x has {len(self.rows[0])} rows; give one value for each."
-            )
+        if self.z is not None and self.rows is not None:
+            check_same_length(self.z, "z", len(self.rows[0]), "x")
 
     @classmethod
     def from_estimator(
@@ -193,8 +192,7 @@ class FunctionDisplay(Display):
         at, values = np.ravel(np.asarray(x, dtype=np.float64)), {"mean": mean, "std": std}
         given = {words: np.ravel(np.asarray(value)) for words, value in values.items() if value is not None}
         for words, value in given.items():
-            if len(value) != len(at):
-                raise ArgumentError(words, f"{words} has {len(value)} values but x has {len(at)}; give one for each.")
+            check_same_length(value, words, len(at), "x")
         return cls([Curve(name, at, **given)], target_name=target_name).plot(ax, **options)
 
     def plot(
@@ -325,12 +323,7 @@ def _as_frame(estimator: "BaseEstimator", x: ArrayLike) -> "tuple[pd.DataFrame, 
 
     if isinstance(x, pd.DataFrame):
         return x, True
-    rows = np.asarray(x)
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or not len(rows):
-        raise ArgumentError(
-            "x", f"x has shape {rows.shape}; give rows of a table, shape (n, d), over whose range to draw."
-        )
+    rows = as_rows(x, "x", labels=True)
     names = list(getattr(estimator, "feature_names_in_", ()))
     as_frame = len(names) == rows.shape[1]
     plain = ["x"] if rows.shape[1] == 1 else [f"x{j + 1}" for j in range(rows.shape[1])]
@@ -339,9 +332,8 @@ def _as_frame(estimator: "BaseEstimator", x: ArrayLike) -> "tuple[pd.DataFrame, 
 
 def _one_target(z: ArrayLike, target: int | None, count: int) -> Floats:
     """Return the values of one target column, one for each row of x."""
-    values = np.asarray(z)
-    if values.ndim not in (1, 2) or len(values) != count:
-        raise ArgumentError("z", f"z has shape {values.shape} but x has {count} rows; give one value for each.")
+    values = np.atleast_1d(np.asarray(z))
+    check_same_length(values, "z", count, "x")
     return _column(values, target)
 
 
@@ -387,12 +379,7 @@ class ResidualsDisplay(Display):
 
     def __init__(self, predicted: ArrayLike, residuals: ArrayLike) -> None:
         self.predicted, self.residuals = (np.ravel(np.asarray(v, dtype=np.float64)) for v in (predicted, residuals))
-        if len(self.predicted) != len(self.residuals) or not len(self.predicted):
-            raise ArgumentError(
-                "residuals",
-                f"predicted has {len(self.predicted)} values and residuals {len(self.residuals)}; give one for each "
-                "target.",
-            )
+        check_same_length(self.residuals, "residuals", len(self.predicted), "predicted")
 
     @property
     def coverage(self) -> float:

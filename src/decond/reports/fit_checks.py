@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 
 from decond.estimators.posterior_regressor import FitCheck
 from decond.gp import FitResult
-from decond.notebook import number
+from decond.messages import number
 from decond.plotting.regression_plot import mean_and_std
-from decond.reports.fitted_data import FittedData
+from decond.reports.fit_description import FittedData
 from decond.reports.report_page import Check, State
 
 __all__ = ["Edge", "FitCheckSettings", "check_fit", "edges"]
@@ -291,7 +291,7 @@ def _all_edges(result: FitResult, deviation: float, small: float) -> Iterator[Ed
 def _check_search(result: FitResult | None) -> Check:
     question = "Did learning finish?"
     if result is None:
-        return Check("search", State.GOOD, "", "Nothing was learned: all numbers were given.", question=question)
+        return Check("search", State.OPEN, "", "Nothing was learned: all numbers were given.", question=question)
     optima = np.asarray(result.starts, dtype=np.float64)
     starts = ""
     if len(optima) > 1:

@@ -1,5 +1,6 @@
 """The report of a fit: what was learned, what it rests on, and whether to trust it."""
 
+import inspect
 import warnings as warning_filters
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,17 @@ from sklearn.base import BaseEstimator
 from decond.errors import ArgumentError
 from decond.estimators import CascadeGP, DualEmbedding, EcologicalGP, ImputeGP
 from decond.linalg import NotPositiveDefiniteError
-from decond.notebook import number
+from decond.messages import number
 from decond.plotting import COLORS
 from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.reports.fit_checks import check_fit
-from decond.reports.fitted_data import FittedData, fitted_data, numeric_columns
-from decond.reports.hyperparameters import candidate_weights, hyperparameters
+from decond.reports.fit_description import (
+    FittedData,
+    candidate_weights,
+    fitted_data,
+    hyperparameters,
+    numeric_columns,
+)
 from decond.reports.report_page import Report, rendered
 
 if TYPE_CHECKING:
@@ -178,7 +184,7 @@ def _charts(
             "x": _titled(name, units),
             "y": _titled(seen.target, units),
             "series": [
-                *_curves(estimator, seen.x, name, baselines, settings),
+                *_curves(estimator, seen.x, name, seen.target, baselines, settings),
                 *_dots(estimator, seen, name, settings),
                 *(_line(j, label, *pair) for j, (label, pair) in enumerate(lines.items())),
             ],
@@ -192,25 +198,36 @@ def _titled(name: str, units: Mapping[str, str]) -> str:
 
 
 def _curves(
-    estimator: BaseEstimator, x: "pd.DataFrame", name: str, baselines: Mapping[str, Any], settings: FitChartSettings
+    estimator: BaseEstimator,
+    x: "pd.DataFrame",
+    name: str,
+    target: str,
+    baselines: Mapping[str, Any],
+    settings: FitChartSettings,
 ) -> Iterator[Series]:
-    """Yield the learned function with its band along a column, and those of the baselines."""
+    """Yield the learned function along a column with its band and that of new targets, and the baselines."""
     grid = rows_along(x, name, settings.points)
     at = grid[name].to_numpy()
 
-    def predicted(model: BaseEstimator) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        return mean_and_std(model, grid if hasattr(model, "feature_names_in_") else grid.to_numpy())
+    def _rows(model: BaseEstimator) -> Any:
+        return grid if hasattr(model, "feature_names_in_") else grid.to_numpy()
 
-    mean, std = predicted(estimator)
+    mean, std = mean_and_std(estimator, _rows(estimator))
     color = COLORS["model"]
     yield {"key": "model", "label": "learned function", "kind": "line", "color": color, "x": at, "y": mean}
     if std is not None:
         ends = {"low": mean - 2.0 * std, "high": mean + 2.0 * std}
         yield {"key": "band", "label": "± 2 sd", "kind": "band", "color": color, "x": at, **ends}
+    if "include_noise" in inspect.signature(estimator.predict).parameters:
+        _, wide = estimator.predict(_rows(estimator), return_std=True, include_noise=True)
+        ends = {"low": mean - 2.0 * wide, "high": mean + 2.0 * wide}
+        style: Series = {"label": f"± 2 sd of a new {target}", "kind": "band", "color": COLORS["data"], "off": True}
+        yield {"key": "targets", **style, "x": at, **ends}
     for j, (label, model) in enumerate(baselines.items()):
         color = COLORS[("cascade", "impute", "density", "initial")[j % 4]]
         note = {"note": _BASELINES[label][1]} if label in _BASELINES else {}
-        line = {"label": label, "kind": "line", "color": color, "dash": True, "x": at, "y": predicted(model)[0]}
+        line = {"label": label, "kind": "line", "color": color, "dash": True, "x": at}
+        line["y"] = mean_and_std(model, _rows(model))[0]
         yield {"key": f"baseline{j}", **line, **note}
 
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from decond.checks import as_row, value_names
 from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.predictive_checks import share_as_remote
-from decond.notebook import listed, number, percent
+from decond.messages import listed, number, percent
 from decond.plotting import COLORS
-from decond.plotting.pair_plot import joint_density, marginal_density, range_of
+from decond.plotting.posterior_plot import joint_density, marginal_density, range_of
 from decond.reports.report_page import Check, Report, State, rendered
 
 __all__ = ["InferenceCheckSettings", "check_inference", "inference_report"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from decond.notebook import number
+from decond.messages import number
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -16,7 +16,7 @@ from decond.streaming.cluster import (
 from decond.streaming.feature_gp import FeatureModel, FeaturePosterior, FeatureStatistics, Tables
 from decond.streaming.parquet import ChangedFileError, DamagedFileError, ParquetError, ParquetTable, ReadSettings
 from decond.streaming.sources import Batches, Chunk, ChunkSettings, Source, Table, as_source
-from decond.streaming.sparse_gp import ConditionalMeanPosterior, SparseModel, SparsePosterior
+from decond.streaming.sparse_gp import SparseModel, SparsePosterior
 from decond.streaming.statistics import Statistics, Summary, deviation, summarize
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "Chunk",
     "ChunkSettings",
     "ClusterError",
-    "ConditionalMeanPosterior",
     "DamagedFileError",
     "DaskTable",
     "FeatureModel",

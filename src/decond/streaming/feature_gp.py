@@ -7,14 +7,14 @@ Features φ (p) are those of x and ψ (q) those of the mediator y. Pairs (x, y) 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from decond.checks import check_choice
+from decond.checks import check_choice, check_same_length
 from decond.errors import ArgumentError
 from decond.features import Nystrom
 from decond.features.feature_maps import FeatureMap
@@ -167,10 +167,10 @@ class FeatureModel(Parametrized):
         """Return the sums over the rows of both tables, or of the one that is there: one pass over each."""
         found, y = FeatureStatistics(), _transform(self.features_y)
         if tables.pairs is not None:
-            found = found + tables.pairs.total(_PairsWork(_transform(self.features_x), y))
+            found = found + tables.pairs.total(partial(_pairs_sums, _transform(self.features_x), y))
         if tables.task is not None:
             found = found + FeatureStatistics(task_columns=tables.task.width)
-            found = found + tables.task.total(_TaskWork(y))
+            found = found + tables.task.total(partial(_task_sums, y))
         return found
 
     def condition(self, statistics: FeatureStatistics, columns: int, flat: bool = True) -> "FeaturePosterior":
@@ -275,6 +275,8 @@ class FeaturePosterior(Posterior):
             self.prior = FunctionPrior(model.variance_x * features.base)
         else:
             self.prior = WeightPrior(features, model.variance_x)
+        if isinstance(features, Nystrom) and statistics.pairs is not None:
+            check_same_length(features.landmarks, "landmarks", statistics.pairs.targets, "the sums over the pairs")
         self.model, self.statistics, self.points = model, statistics, np.empty((0, columns))
         found = _Conditioned(model, statistics)
         regression, operator = found.regression, model.variance_x * found.operator
@@ -395,8 +397,10 @@ class _Conditioned:
             gram_bar -= self.noise * found.prior_adjoint * np.outer(d, d)
         task_bar = -(multiply(found.mean, found.mean.T) + found.statistics.targets * found.covariance) / self.noise
         x, y = _transform(self.model.features_x), _transform(self.model.features_y)
-        work = _PairsGradientWork(x, y, multiply(multiply(U, gram_bar), U.T), multiply(cross_bar, U.T))
-        task_work = _TaskGradientWork(y, multiply(multiply(U, task_bar), U.T), multiply(U, found.mean) / self.noise)
+        work = partial(_pairs_slopes, x, y, multiply(multiply(U, gram_bar), U.T), multiply(cross_bar, U.T))
+        task_work = partial(
+            _task_slopes, y, multiply(multiply(U, task_bar), U.T), multiply(U, found.mean) / self.noise
+        )
         slopes = tables.pairs.total(work) + tables.task.total(task_work)
         sides = {"features_x.": x.gradient(slopes.x), "features_y.": y.gradient(slopes.y)}
         return {prefix + path: bar for prefix, side in sides.items() for path, bar in side.items()}
@@ -490,29 +494,18 @@ def _transform(features: FeatureMap) -> _Transform:
     return _LandmarkTransform(features) if isinstance(features, Nystrom) else _Transform(features)
 
 
-@dataclass(frozen=True, eq=False)
-class _PairsWork:
-    """From a chunk of pairs to the statistics of [Ψ; Φ; 1ᵀ]."""
-
-    features_x: _Transform
-    features_y: _Transform
-
-    def __call__(self, chunk: Chunk) -> FeatureStatistics:
-        psi, phi = self.features_y(chunk.targets), self.features_x(chunk.rows)
-        sums = Statistics.of_stack(_stack(psi, phi), np.zeros(phi.shape[1]), chunk.rows)
-        return FeatureStatistics(pairs=sums, pair_columns=chunk.targets.shape[1])
+def _pairs_sums(features_x: _Transform, features_y: _Transform, chunk: Chunk) -> FeatureStatistics:
+    """Return the statistics of [Ψ; Φ; 1ᵀ] of a chunk of pairs."""
+    psi, phi = features_y(chunk.targets), features_x(chunk.rows)
+    sums = Statistics.of_stack(_stack(psi, phi), np.zeros(phi.shape[1]), chunk.rows)
+    return FeatureStatistics(pairs=sums, pair_columns=chunk.targets.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
-class _TaskWork:
-    """From a chunk of task rows to the statistics of [Ψ̃; zᵀ; 1ᵀ]."""
-
-    features_y: _Transform
-
-    def __call__(self, chunk: Chunk) -> FeatureStatistics:
-        psi, origin = self.features_y(chunk.rows), chunk.targets.mean(axis=0)
-        sums = Statistics.of_stack(_stack(psi, chunk.targets - origin), origin, chunk.rows)
-        return FeatureStatistics(task=sums, task_columns=chunk.rows.shape[1])
+def _task_sums(features_y: _Transform, chunk: Chunk) -> FeatureStatistics:
+    """Return the statistics of [Ψ̃; zᵀ; 1ᵀ] of a chunk of task rows."""
+    psi, origin = features_y(chunk.rows), chunk.targets.mean(axis=0)
+    sums = Statistics.of_stack(_stack(psi, chunk.targets - origin), origin, chunk.rows)
+    return FeatureStatistics(task=sums, task_columns=chunk.rows.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,40 +523,24 @@ class _Slopes:
         return _Slopes(x, y)
 
 
-@dataclass(frozen=True, eq=False)
-class _PairsGradientWork:
-    """From a chunk of pairs to its slopes: Ψ_bar = 2G_bar Ψ + X_barᵀΦ and Φ_bar = X_bar Ψ."""
+def _pairs_slopes(
+    features_x: _Transform, features_y: _Transform, gram_bar: Array, cross_bar: Array, chunk: Chunk
+) -> _Slopes:
+    """Return the slopes of a chunk of pairs: Ψ_bar = 2G_bar Ψ + X_barᵀΦ and Φ_bar = X_bar Ψ.
 
-    features_x: _Transform
-    features_y: _Transform
-    gram_bar: Array
-    """G_bar (q, q), the adjoint of ΨΨᵀ."""
-    cross_bar: Array
-    """X_bar (p, q), the adjoint of ΦΨᵀ."""
-
-    def __call__(self, chunk: Chunk) -> _Slopes:
-        psi, phi = self.features_y(chunk.targets), self.features_x(chunk.rows)
-        psi_bar = np.matmul(psi, 2.0 * self.gram_bar) + np.matmul(phi, self.cross_bar)
-        phi_bar = np.matmul(psi, self.cross_bar.T)
-        return _Slopes(
-            self.features_x.pullback(chunk.rows, phi, phi_bar), self.features_y.pullback(chunk.targets, psi, psi_bar)
-        )
+    G_bar (q, q) is the adjoint of ΨΨᵀ, X_bar (p, q) that of ΦΨᵀ.
+    """
+    psi, phi = features_y(chunk.targets), features_x(chunk.rows)
+    psi_bar = np.matmul(psi, 2.0 * gram_bar) + np.matmul(phi, cross_bar)
+    phi_bar = np.matmul(psi, cross_bar.T)
+    return _Slopes(features_x.pullback(chunk.rows, phi, phi_bar), features_y.pullback(chunk.targets, psi, psi_bar))
 
 
-@dataclass(frozen=True, eq=False)
-class _TaskGradientWork:
-    """From a chunk of task rows to its slopes: Ψ̃_bar = N_bar Ψ̃ + ν_bar zᵀ."""
-
-    features_y: _Transform
-    gram_bar: Array
-    """N_bar (q, q)."""
-    target_bar: Array
-    """ν_bar (q, t)."""
-
-    def __call__(self, chunk: Chunk) -> _Slopes:
-        psi = self.features_y(chunk.rows)
-        bar = np.matmul(psi, self.gram_bar) + np.matmul(chunk.targets, self.target_bar.T)
-        return _Slopes({}, self.features_y.pullback(chunk.rows, psi, bar))
+def _task_slopes(features_y: _Transform, gram_bar: Array, target_bar: Array, chunk: Chunk) -> _Slopes:
+    """Return the slopes of a chunk of task rows: Ψ̃_bar = N_bar Ψ̃ + ν_bar zᵀ, N_bar (q, q) and ν_bar (q, t)."""
+    psi = features_y(chunk.rows)
+    bar = np.matmul(psi, gram_bar) + np.matmul(chunk.targets, target_bar.T)
+    return _Slopes({}, features_y.pullback(chunk.rows, psi, bar))
 
 
 def _stack(features: Array, others: Array) -> Array:

@@ -14,17 +14,28 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decond.checks import check_choice, frozen
+from decond.checks import check_choice, check_same_length, frozen
 from decond.features.feature_maps import as_kernel
 from decond.gp import FunctionPrior, Posterior
 from decond.kernels.kernel import Kernel, Pull
 from decond.linalg import add_to_diagonal, cholesky, multiply
-from decond.parameters import Constraint, Parametrized, constraints, leaves, parameter, positive, with_leaves
+from decond.parameters import (
+    Constraint,
+    Parametrized,
+    added,
+    constraints,
+    difference_slopes,
+    leaves,
+    nonnegative,
+    parameter,
+    positive,
+    with_leaves,
+)
 from decond.streaming.sources import Chunk, Source
 from decond.streaming.statistics import RegressionPosterior, Statistics
 from decond.threads import ThreadSettings, threads_for
 
-__all__ = ["ConditionalMeanPosterior", "SparseModel", "SparsePosterior", "WhiteningSettings", "evidence_and_gradient"]
+__all__ = ["SparseModel", "SparsePosterior", "WhiteningSettings", "evidence_and_gradient"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +49,9 @@ class WhiteningSettings:
     that the evidence loses less than 1e-9 (measured against 60 digits)."""
     panel: int = 64
     """Rows of a triangular matrix that are multiplied at a time (measured)."""
+    jitter: float = 1e-8
+    """Added to the diagonal of k(u, u), relative to its mean, where τ is zero: the root of the precision of float64,
+    so that what it changes and what rounding changes are about as small as each other."""
 
 
 SETTINGS = WhiteningSettings()
@@ -59,7 +73,14 @@ class SparseModel(Parametrized):
     noise : float
         σ, a standard deviation.
     mediator_noise : float, optional
-        τ; tied to σ by default.
+        τ; tied to σ by default. At zero the model is the sparse Gaussian process whose f is known through f(u).
+    objective : {"evidence", "bound"}
+        What `log_evidence` is: that of the model, or Titsias' bound of the evidence of the Gaussian process itself,
+        which is less by what the inducing points leave open of the variance of f, Σ_j (k(x_j, x_j) - w_jᵀw_j) / 2σ².
+    open_share : float
+        How much of what they leave open, k(x, x) - wᵀw, is there, for a posterior: 1 in the Gaussian process itself.
+    target_noise : float, optional
+        The noise of single targets, where a part of σ is known to stand for what the inducing points leave open.
 
     Examples
     --------
@@ -74,11 +95,15 @@ class SparseModel(Parametrized):
     kernel: Kernel
     inducing: Any
     noise: Any = parameter(default=0.1, constraint=positive)
-    mediator_noise: Any = parameter(default=None, constraint=positive)
+    mediator_noise: Any = parameter(default=None, constraint=nonnegative)
+    open_share: Any = parameter(default=1.0, constraint=nonnegative)
+    target_noise: Any = parameter(default=None, constraint=positive)
+    objective: Literal["evidence", "bound"] = "evidence"
 
     def __post_init__(self) -> None:
         """Check the inducing points."""
         kernel = as_kernel(self.kernel, "kernel")
+        check_choice(self.objective, "objective", ("evidence", "bound"))
         object.__setattr__(self, "kernel", kernel)
         object.__setattr__(self, "inducing", frozen(kernel.points(self.inducing, "inducing")))
         super().__post_init__()
@@ -87,26 +112,10 @@ class SparseModel(Parametrized):
         """Return the sums over all rows that this model needs of them; they add up over tables."""
         return _statistics(self, _whitening(self, SETTINGS), source)
 
-    def condition(
-        self, statistics: Statistics, flat: bool = True, of: Literal["latent", "targets"] = "latent"
-    ) -> "SparsePosterior":
-        """Return the posterior given rows with these statistics.
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Sums of this model over the rows.
-        flat : bool
-            Whether targets came as a flat array.
-        of : {"latent", "targets"}
-            The posterior of the latent function f, or of the conditional mean g that targets are noisy values of.
-
-        Returns
-        -------
-        SparsePosterior
-        """
-        check_choice(of, "of", ("latent", "targets"))
-        return (SparsePosterior if of == "latent" else ConditionalMeanPosterior)(self, statistics, flat)
+    def condition(self, statistics: Statistics, flat: bool = True) -> "SparsePosterior":
+        """Return the posterior given rows with these statistics; `flat` is whether targets came as a flat array."""
+        check_same_length(self.inducing, "inducing", statistics.size, "statistics")
+        return SparsePosterior(self, statistics, flat)
 
     def values(self) -> dict[str, Any]:
         """Return all parameters by path."""
@@ -127,9 +136,20 @@ class SparseModel(Parametrized):
         return model.replace(inducing=values["inducing"]) if "inducing" in values else model
 
     def log_evidence(self, z: Source) -> float:
-        """Return log p(z), in one pass over rows and targets."""
+        """Return log p(z), or its bound, in one pass over rows and targets."""
         whitening = _whitening(self, SETTINGS)
-        return RegressionPosterior(_statistics(self, whitening, z), whitening.prior, self.noise**2).log_evidence
+        sums = _statistics(self, whitening, z)
+        return RegressionPosterior(sums, whitening.prior, self.noise**2).log_evidence - self.penalty(sums)
+
+    @property
+    def measurement_noise(self) -> float:
+        """The noise of single targets."""
+        return float(self.noise if self.target_noise is None else self.target_noise)
+
+    def penalty(self, sums: Statistics) -> float:
+        """Return how much less than the evidence the objective is, from the statistics."""
+        open_variance = sums.count * sums.residual_variance if self.objective == "bound" else 0.0
+        return 0.5 * sums.targets * open_variance / self.noise**2
 
     def log_evidence_and_gradient(self, z: Source, *, points: bool = True) -> tuple[float, dict[str, Any]]:
         """Return log p(z) and its gradient, in two passes over rows and targets.
@@ -175,35 +195,39 @@ def evidence_and_gradient(
         With respect to everything that `model.values()` and `model.points()` name.
     """
     threads = functools.partial(threads_for, len(model.inducing), ThreadSettings.between_passes)
+    bounded = model.objective == "bound"
     with threads():
         whitening = _whitening(model, settings)
     statistics = _statistics(model, whitening, source)
     with threads():
         posterior = RegressionPosterior(statistics, whitening.prior, model.noise**2)
-        coefficients = _adjoint_coefficients(whitening, posterior)
-    slopes = source.total(_GradientWork(_Grams(model.kernel, model.inducing), whitening, coefficients))
+        coefficients = _adjoint_coefficients(whitening, posterior, bounded)
+    each = -0.5 * statistics.targets / posterior.noise if bounded else 0.0
+    slopes = source.total(_GradientWork(_Grams(model.kernel, model.inducing), whitening, coefficients, each))
     with threads():
         bar = posterior.prior_adjoint
         turned = multiply(posterior.prior, bar)
-        gram_bar = whitening.unwhitened(bar - turned - turned.T)
+        gram_bar = whitening.gram_adjoint(bar - turned - turned.T + each * statistics.gram)
         within = model.kernel.symmetric_pullback(model.inducing, gram_bar)
         mediator_bar = -2.0 * float((turned * whitening.spread).sum())
     gradient = {f"kernel.{path}": slope + within.parameters[path] for path, slope in slopes.parameters.items()}
     gradient["inducing"] = slopes.points + within.a + within.b
-    misfit = posterior.noise**2 * slopes.squares
-    gradient["noise"] = 2.0 * model.noise * posterior.noise_adjoint(misfit)
+    misfit, penalty = posterior.noise**2 * slopes.squares, model.penalty(statistics)
+    gradient["noise"] = 2.0 * model.noise * (posterior.noise_adjoint(misfit) + penalty / posterior.noise)
     tied = model.mediator_noise is None
     gradient["noise" if tied else "mediator_noise"] = (
         gradient["noise"] + 2.0 * model.noise * mediator_bar if tied else 2.0 * model.mediator_noise * mediator_bar
     )
-    return posterior.log_density(misfit), gradient
+    return posterior.log_density(misfit) - penalty, gradient
 
 
 class SparsePosterior(Posterior):
     """The posterior of f given all rows that the statistics have seen.
 
     With F, q and T = FᵀK̃F + σ²I of the regression and w = R⁻¹k(u, x): E[f(x)] = wᵀFT⁻¹q and
-    var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw.
+    var[f(x)] = k(x, x) - wᵀFT⁻¹Fᵀw. Where τ = 0, K̃ = I and this is the sparse Gaussian process given all rows,
+    k(x, x) - k(x, u)[k(u, u)⁻¹ - (k(u, u) + σ⁻²LLᵀ)⁻¹]k(u, x) with L = k(u, X). Of what the
+    inducing points leave open, k(x, x) - wᵀw, only the `open_share` counts.
 
     Examples
     --------
@@ -217,17 +241,41 @@ class SparsePosterior(Posterior):
     form = "inducing"
 
     def __init__(self, model: SparseModel, statistics: Statistics, flat: bool) -> None:
-        self.prior, self.points, self.statistics = FunctionPrior(model.kernel), model.inducing, statistics
+        self.model, self.statistics = model, statistics
+        self.prior, self.points = FunctionPrior(model.kernel), model.inducing
         self._flat = flat
         self._mean = np.zeros(statistics.targets)
         self._whitening = _whitening(model, SETTINGS)
         self._regression = RegressionPosterior(statistics, self._whitening.prior, model.noise**2)
         self._weights = multiply(self._whitening.root.T, self._regression.coefficients)
+        self._share = model.open_share
 
     @property
     def log_evidence(self) -> float:
-        """Log p(z), summed over target columns."""
-        return self._regression.log_evidence
+        """Log p(z), summed over target columns, or its bound."""
+        return self._regression.log_evidence - self.model.penalty(self.statistics)
+
+    def parts(self, x: Array) -> tuple[Array, Array, Array]:
+        """Return the mean (q, t) at rows of x, and the variance of f there in two parts.
+
+        Parameters
+        ----------
+        x : ndarray of shape (q, d)
+            Not many rows.
+
+        Returns
+        -------
+        mean : ndarray of shape (q, t)
+        resolved : ndarray of shape (q,)
+            The variance of f(u), as it is seen at x.
+        left_open : ndarray of shape (q,)
+            What inducing points leave open, k(x, x) - wᵀw.
+        """
+        cross = self._cross(x)
+        white, explained = self._explained(cross)
+        seen = (white**2).sum(axis=0)
+        resolved = np.maximum(seen - (explained**2).sum(axis=0), 0.0)
+        return self._means(cross), resolved, np.maximum(self.prior.covariance.diagonal(x) - seen, 0.0)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Raise, because single targets are not kept."""
@@ -240,16 +288,19 @@ class SparsePosterior(Posterior):
         return self.prior.covariance.gram(self.points, x)
 
     def _variances(self, x: Array, cross: Array) -> Array:
-        return self.prior.covariance.diagonal(x) - (self._explained(cross) ** 2).sum(axis=0)
+        white, explained = self._explained(cross)
+        total = self._share * self.prior.covariance.diagonal(x) + (1.0 - self._share) * (white**2).sum(axis=0)
+        return total - (explained**2).sum(axis=0)
 
     def _covariances(self, x: Array, cross: Array) -> Array:
-        explained = self._explained(cross)
-        return self.prior.covariance.gram(x, x) - multiply(explained.T, explained)
+        white, explained = self._explained(cross)
+        total = self._share * self.prior.covariance.gram(x, x) + (1.0 - self._share) * multiply(white.T, white)
+        return total - multiply(explained.T, explained)
 
-    def _explained(self, cross: Array) -> Array:
-        """Return T^(-1/2) Fᵀ R⁻¹ k(u, x)."""
-        regression = self._regression
-        return regression.core.half_solve(multiply(regression.root.T, multiply(self._whitening.root, cross)))
+    def _explained(self, cross: Array) -> tuple[Array, Array]:
+        """Return w = R⁻¹k(u, x) and T^(-1/2) Fᵀw."""
+        regression, white = self._regression, multiply(self._whitening.root, cross)
+        return white, regression.core.half_solve(multiply(regression.root.T, white))
 
     def _inverse(self) -> tuple[Array, Array]:
         return self.leave_one_out()
@@ -258,39 +309,6 @@ class SparsePosterior(Posterior):
         """Show sizes and log evidence."""
         n, m = len(self.points), self.statistics.count
         return f"{type(self).__name__}({n} inducing points, {m} rows, log evidence {self.log_evidence:.6g})"
-
-
-class ConditionalMeanPosterior(SparsePosterior):
-    """The posterior of g(x) = E[f | x], of which the targets are noisy values: better to predict these with than f.
-
-    With w = R⁻¹k(u, x) and R Rᵀ = k(u, u) + τ²I, w ↦ wᵀμ̃ is the mean of g(x) and wᵀVw' its covariance as far as the
-    inducing points resolve it. What they leave open is k(x, x') - wᵀw' (Theorem 5.3, part 2). Learning has taken that
-    for noise, so that it is at most σ² for the average row: it is scaled down to that where it is more.
-
-    Examples
-    --------
-    >>> from decond.kernels import RBF
-    >>> from decond.streaming import SparseModel, Table
-    >>> model = SparseModel(RBF(), inducing=[[0.0], [2.0]], noise=0.1)
-    >>> posterior = model.condition(model.statistics(Table([[0.0], [2.0]], [1.0, -1.0])), of="targets")
-    >>> posterior.mean([[0.0]]).round(2)
-    array([0.99])
-    """
-
-    def __init__(self, model: SparseModel, statistics: Statistics, flat: bool) -> None:
-        super().__init__(model, statistics, flat)
-        self._weights = multiply(self._whitening.root.T, self._regression.mean)
-        self._open = model.noise**2 / max(model.noise**2, statistics.residual_variance)
-
-    def _variances(self, x: Array, cross: Array) -> Array:
-        white = multiply(self._whitening.root, cross)
-        resolved = (white * multiply(self._regression.covariance, white)).sum(axis=0)
-        return resolved + self._open * (self.prior.covariance.diagonal(x) - (white**2).sum(axis=0))
-
-    def _covariances(self, x: Array, cross: Array) -> Array:
-        white = multiply(self._whitening.root, cross)
-        resolved = multiply(white.T, multiply(self._regression.covariance, white))
-        return resolved + self._open * (self.prior.covariance.gram(x, x) - multiply(white.T, white))
 
 
 class _Whitening:
@@ -302,7 +320,9 @@ class _Whitening:
 
     def __init__(self, kernel: Kernel, inducing: NDArray[Any], ridge: float, settings: WhiteningSettings) -> None:
         shifted = kernel.gram(inducing, inducing)
-        add_to_diagonal(shifted, ridge)
+        self.added = 0.0 if ridge else settings.jitter
+        """What was added to the diagonal of k(u, u), relative to its mean, as a part of it."""
+        add_to_diagonal(shifted, ridge + self.added * float(np.trace(shifted)) / len(shifted))
         norm = float(np.abs(shifted).sum(axis=0).max())
         factor = cholesky(shifted, "k(u, u) + τ²I")
         self.panel = settings.panel
@@ -312,8 +332,8 @@ class _Whitening:
         """R⁻¹."""
         self.spread = multiply(self.root, self.root.T)
         """R⁻¹R⁻ᵀ, what the ridge is turned into, but for τ²."""
-        self.prior = -(ridge + factor.jitter) * self.spread
-        """K̃."""
+        self.prior = -(ridge + factor.jitter if ridge else 0.0) * self.spread
+        """K̃, which is I where τ is zero."""
         add_to_diagonal(self.prior, 1.0)
 
     def of_chunk(self, stack: Array) -> Array:
@@ -338,6 +358,12 @@ class _Whitening:
         """Return R⁻ᵀ adjoint R⁻¹."""
         return multiply(self.root.T, multiply(adjoint, self.root))
 
+    def gram_adjoint(self, adjoint: Array) -> Array:
+        """Return the adjoint of k(u, u) from that of R Rᵀ, whitened: what is added to the diagonal depends on it."""
+        bar = self.unwhitened(adjoint)
+        add_to_diagonal(bar, self.added * float(np.trace(bar)) / len(bar))
+        return bar
+
 
 def _whitening(model: SparseModel, settings: WhiteningSettings) -> _Whitening:
     ridge = model.noise if model.mediator_noise is None else model.mediator_noise
@@ -351,18 +377,20 @@ def _statistics(model: SparseModel, whitening: _Whitening, source: Source) -> St
         return whitening.of_sums(sums)
 
 
-def _adjoint_coefficients(whitening: _Whitening, posterior: RegressionPosterior) -> Array:
+def _adjoint_coefficients(whitening: _Whitening, posterior: RegressionPosterior, bounded: bool) -> Array:
     """Return the matrix that turns the stack [L; zᵀ; 1ᵀ] of a chunk into [L_bar; αᵀ], α = S⁻¹z.
 
     With a = R⁻ᵀμ̃ and E = R⁻ᵀVR⁻¹ it is α = (z - Lᵀa)/σ² and L_bar = aαᵀ - tEL/σ². Where chunks are whitened first,
-    the matrix has μ̃ and R⁻ᵀV in place of a and E.
+    the matrix has μ̃ and R⁻ᵀV in place of a and E. Of the bound, V - I is in place of V.
     """
+    covariance = posterior.covariance.copy()
+    add_to_diagonal(covariance, -float(bounded))
     mean = multiply(whitening.root.T, posterior.mean)
     n, t = mean.shape
     if whitening.is_mild:
-        read, spread = mean, whitening.unwhitened(posterior.covariance)
+        read, spread = mean, whitening.unwhitened(covariance)
     else:
-        read, spread = posterior.mean, multiply(whitening.root.T, posterior.covariance)
+        read, spread = posterior.mean, multiply(whitening.root.T, covariance)
     matrix = np.zeros((n + t, n + t + 1))
     matrix[:n, :n] = -(multiply(mean, read.T) + t * spread)
     matrix[:n, n:-1] = mean
@@ -458,10 +486,16 @@ class _GradientWork:
     grams: _Grams
     whitening: _Whitening
     coefficients: Array
+    variance_bar: float
+    """The adjoint of each k(x, x), which is not zero for the bound."""
 
     def __call__(self, chunk: Chunk) -> _Slopes:
         n = len(self.grams.inducing)
         stack, pull = self.grams.stack_with_pullback(chunk.rows, chunk.targets)
         bar = np.matmul(self.coefficients, self.whitening.of_chunk(stack))
         pulled = pull(bar[:n], True)
-        return _Slopes(pulled.parameters, pulled.a, float((bar[n:] ** 2).sum()))
+        parameters, kernel = pulled.parameters, self.grams.kernel
+        if self.variance_bar:
+            bars = np.full(len(chunk.rows), self.variance_bar)
+            parameters = added(parameters, difference_slopes(kernel, lambda k: k.diagonal(chunk.rows), bars))
+        return _Slopes(parameters, pulled.a, float((bar[n:] ** 2).sum()))

@@ -50,6 +50,12 @@ class Statistics:
     high: Array | None = None
     """The largest."""
 
+    def __post_init__(self) -> None:
+        """Check that the sizes are those of the arrays, which may come from a file."""
+        n = len(self.products)
+        if self.products.shape != (n, n) or self.size < 0 or self.origin.shape != (n - self.size - 1,):
+            raise ArgumentError("size", f"{self.size} features and {len(self.origin)} targets do not make {n} sums.")
+
     @classmethod
     def of_stack(cls, stack: Array, origin: Array, rows: NDArray[Any], variance: float = 0.0) -> "Statistics":
         """Return the statistics of a chunk.
@@ -310,8 +316,17 @@ class Summary:
     @functools.cached_property
     def sample(self) -> Table:
         """The rows that were chosen, in their order."""
-        chosen = sorted(self.chosen, key=lambda one: one.positions[0])
+        chosen = self._in_order
         return Table(np.concatenate([one.rows for one in chosen]), np.concatenate([one.targets for one in chosen]))
+
+    @property
+    def positions(self) -> NDArray[np.intp]:
+        """The number of each of these rows in the whole table."""
+        return np.concatenate([one.positions for one in self._in_order])
+
+    @property
+    def _in_order(self) -> list[_Chosen]:
+        return sorted(self.chosen, key=lambda one: one.positions[0])
 
     @property
     def complete(self) -> bool:

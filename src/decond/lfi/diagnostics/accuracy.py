@@ -219,11 +219,11 @@ class Scorer:
         return [*filter(None, scores), *ends, "seconds", "simulations", "failed"]
 
     @property
-    def drawn(self) -> list[tuple[str, float, float]]:
-        """The scores that a picture shows, with the best value and where the axis begins."""
+    def drawn(self) -> list[tuple[str, float]]:
+        """The scores that a picture shows, with the best value."""
         best = 0.0 if self.prior.dim == 1 else 0.5  # a classifier that guesses is right half of the time
-        accuracy = [(self.measure, best, best)] if self.measure else []
-        return [*accuracy, *([("held out inside 95 %", self.settings.level, 0.0)] if self.calibrates else [])]
+        accuracy = [(self.measure, best)] if self.measure else []
+        return [*accuracy, *([("held out inside 95 %", self.settings.level)] if self.calibrates else [])]
 
     @property
     def notes(self) -> list[str]:

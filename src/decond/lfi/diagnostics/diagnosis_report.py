@@ -30,7 +30,7 @@ from decond.lfi.methods.method import Method, summarized_observation
 from decond.lfi.posterior_draws import Observation, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulations import Simulations
-from decond.notebook import card
+from decond.messages import card
 from decond.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from decond.lfi.methods.method import nearest_distances
 from decond.lfi.posterior_draws import Observation, Posterior
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import Standardizer
-from decond.notebook import percent
+from decond.messages import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

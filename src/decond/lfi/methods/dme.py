@@ -17,7 +17,7 @@ from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, Prior
 from decond.lfi.methods.kernel_posterior import InUnits
 from decond.lfi.methods.kernel_search import Choice, Evidence, SearchingMethod, given_or_learned
 from decond.lfi.methods.method import SummaryOption
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import Posterior, Seed, ToParameters
 from decond.lfi.sampling import effective_sample_size
 
 __all__ = ["DME", "DMESettings"]
@@ -276,7 +276,7 @@ class DME(SearchingMethod):
         if self.coordinates == "working":
             return choice
         return choice._replace(
-            kernel_theta=InUnits(choice.kernel_theta, self.prior_.from_working),
+            kernel_theta=InUnits(choice.kernel_theta, ToParameters(self.prior_)),
             kernel_x=InUnits(choice.kernel_x, self._to_data()),
         )
 

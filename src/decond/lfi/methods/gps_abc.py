@@ -14,7 +14,7 @@ from decond.kernels import RBF, median_heuristic
 from decond.lfi.exceptions import DegenerateDrawsWarning
 from decond.lfi.methods.method import SummaryOption
 from decond.lfi.methods.simulating_method import BoundedSimulator, SimulatingMethod
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import Posterior, Seed, WeightedDraws
 from decond.lfi.sampling import effective_sample_size
 from decond.linalg import Factor, add_to_diagonal, cholesky
 from decond.progress import progress_bar
@@ -106,22 +106,16 @@ class GPSABC(SimulatingMethod):
         with self._running() as runner:
             chain = _Chain(self, observed, runner, rng)
             phi = chain.run(self.n_samples, self.time_limit)
-        theta = self.prior_.from_working(phi)
         notes = runner.notes()
         if chain.accepted < self.settings.few_moves:
             text = f"the chain moved only {chain.accepted} times in {len(phi)} steps; its draws say little."
             notes.append(DegenerateDrawsWarning(text, chain.accepted, len(phi)))
 
-        def _draw(n: int, generator: np.random.Generator) -> np.ndarray:
-            if n <= len(theta):
-                return theta[generator.permutation(len(theta))[:n]]
-            return theta[generator.integers(len(theta), size=n)]
-
         thinned = phi[:: max(1, len(phi) // 1000)]
         effective = effective_sample_size(chain.surrogate.likelihood_of_simulations(observed))
         return Posterior(
             self.prior_,
-            _draw,
+            WeightedDraws(self.prior_.from_working(phi), np.ones(len(phi))),
             embedding=MeanEmbedding(RBF(median_heuristic(thinned)), thinned),
             effective=effective,
             notes=notes,

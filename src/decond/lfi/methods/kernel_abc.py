@@ -239,7 +239,7 @@ class K2ABC(KernelMethod):
         squared: np.ndarray = self._within + own - 2.0 * across.reshape(n, size).mean(axis=1)
         return np.maximum(squared, 0.0)
 
-    def _as_observation(self, observed: Observation, sims: Simulations) -> np.ndarray:
+    def _as_observation(self, observed: Observation, sims: Simulations, iid: bool) -> np.ndarray:
         """Return the observed data set as rows (N, p); raise unless its values are like those simulated."""
         width = _data_sets(sims).shape[2]
         data = np.asarray(observed, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,6 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from decond.embeddings import MeanEmbedding
-from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError
 from decond.features.feature_maps import as_kernel
 from decond.kernels import RBF, Kernel, median_heuristic
@@ -21,7 +21,9 @@ from decond.lfi.exceptions import (
     WeightSumWarning,
 )
 from decond.lfi.methods.method import Method
-from decond.lfi.posterior_draws import Posterior
+from decond.lfi.posterior_draws import Posterior, ToParameters
+from decond.lfi.prior import Prior
+from decond.parameters import Kept
 
 __all__ = ["InUnits", "KernelMethod", "KernelSettings", "lengthscales_of", "narrowed"]
 
@@ -71,8 +73,8 @@ class InUnits(Kernel):
         return self.kernel.diagonal(self.back(a))
 
 
-@dataclass(frozen=True)
-class _Destandardizer:
+@dataclass(frozen=True, eq=False)
+class Destandardizer(Kept):
     """The map from a method's standardized data back to the data."""
 
     center: np.ndarray
@@ -98,7 +100,7 @@ class KernelMethod(Method):
 
     def _on_parameters(self, kernel: Kernel | None, name: str = "kernel_theta") -> Kernel | None:
         """Return a kernel of parameters, if one is given, as a kernel of working coordinates."""
-        return None if kernel is None else InUnits(as_kernel(kernel, name), self.prior_.from_working)
+        return None if kernel is None else InUnits(as_kernel(kernel, name), ToParameters(self.prior_))
 
     def _on_data(self, kernel: Kernel | None) -> Kernel | None:
         """Return a kernel of data, if given, as a kernel of standardized data; raise if summaries are learned."""
@@ -114,9 +116,9 @@ class KernelMethod(Method):
             )
         return InUnits(as_kernel(kernel, "kernel_x"), self._to_data())
 
-    def _to_data(self) -> _Destandardizer:
+    def _to_data(self) -> Destandardizer:
         inner, outer = self._summary_scale, self._scale
-        return _Destandardizer(outer.center + outer.scale * inner.center, outer.scale * inner.scale)
+        return Destandardizer(outer.center + outer.scale * inner.center, outer.scale * inner.scale)
 
     def _valid_prior_draws(self, n: int, rng: np.random.Generator, tries: int = 200) -> tuple[np.ndarray, float]:
         """Return n draws φ of the prior at which a simulation is valid, and the share of draws that are kept.
@@ -207,7 +209,7 @@ class KernelMethod(Method):
             kernel = kernel or narrowed(embedding.kernel, embedding.points, self.settings.narrowing)
             source, kernel = MeanEmbedding(kernel, embedding.points, weights / weights.sum()), None
         points = embedding.points if candidates is None else candidates
-        sampler = _HerdedSampler(self.prior_.from_working(points), source.herding(points, kernel), self.settings.bank)
+        sampler = HerdedDraws(self.prior_, source, points, kernel, self.settings.bank)
         preview = self.settings.preview
         distinct = len(np.unique(sampler.first(preview)))
         if distinct < self.settings.few_distinct:
@@ -227,15 +229,31 @@ class KernelMethod(Method):
         )
 
 
-class _HerdedSampler:
-    """Draws by herding among candidates (m, d); a bank is herded once, and calls permute some of it."""
+@dataclass(eq=False)
+class HerdedDraws(Kept):
+    """Draws of an embedding by herding among points (m, d); a bank is herded once, and calls permute some of it."""
 
-    def __init__(self, candidates: np.ndarray, herding: Herding, bank: int) -> None:
-        self._candidates, self._herding, self._bank = candidates, herding, bank
+    prior: Prior
+    source: MeanEmbedding
+    points: np.ndarray
+    kernel: Kernel | None
+    bank: int
+
+    def __post_init__(self) -> None:
+        self._herding = self.source.herding(self.points, self.kernel)
         self._chosen = np.empty(0, dtype=int)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (
+            self.prior,
+            self.source,
+            self.points,
+            self.kernel,
+            self.bank,
+        )  # rows that are remembered are many
+
     def __call__(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return self._candidates[rng.permutation(self.first(max(n, self._bank)))[:n]]
+        return self.prior.from_working(self.points[rng.permutation(self.first(max(n, self.bank)))[:n]])
 
     def first(self, n: int) -> np.ndarray:
         """Return the numbers of the first n draws among the candidates."""

@@ -13,8 +13,9 @@ from decond.lfi.exceptions import PosteriorWarning
 from decond.lfi.methods.method import SummaryOption
 from decond.lfi.methods.simulating_method import NetworkMethod
 from decond.lfi.neural.gaussian_mixture import fit_quadratic
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import FromWorking, Posterior, Seed
 from decond.linalg import cholesky, inverses
+from decond.parameters import Kept
 from decond.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ class LFVI(NetworkMethod):
         trained = self.ratio_.trained
         return Posterior(
             self.prior_,
-            lambda n, rng: self.prior_.from_working(q.sample(n, rng)),
-            proposer=lambda n, rng: self.prior_.from_working(q.widened(self.settings.widened).sample(n, rng)),
+            FromWorking(self.prior_, q),
+            proposer=FromWorking(self.prior_, q.widened(self.settings.widened)),
             notes=[*notes, *self._training_notes(trained.finished, trained.steps)],
             seed=self.seed,
         )
@@ -222,7 +223,7 @@ class LFVI(NetworkMethod):
 
 
 @dataclass(frozen=True)
-class BoxedGaussian:
+class BoxedGaussian(Kept):
     """A Gaussian with a full covariance, cut to a box; its mean, before the cut, may lie outside.
 
     >>> box = BoxedGaussian(np.full(1, -30.0), np.eye(1), np.zeros(1), np.full(1, np.inf))

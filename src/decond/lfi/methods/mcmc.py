@@ -11,7 +11,7 @@ from decond.lfi.exceptions import DegenerateDrawsWarning
 from decond.lfi.methods.method import SummaryOption
 from decond.lfi.methods.rejection import Accepted, DistanceMethod, DistanceScale, check_tolerances, nearest_share
 from decond.lfi.methods.simulating_method import BoundedSimulator, SimulatingMethod
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import Posterior, Seed, WeightedDraws
 
 __all__ = ["MCMCABC", "step_root"]
 
@@ -100,13 +100,8 @@ class MCMCABC(SimulatingMethod, DistanceMethod):
             )
             notes.append(DegenerateDrawsWarning(text, accepted, runner.n_run))
         kept = chains[len(chains) // 5 :].reshape(-1, self.prior_.dim)
-        theta = self.prior_.from_working(kept)
-
-        def _draw(n: int, rng: np.random.Generator) -> np.ndarray:
-            rows = np.arange(n) % len(theta)
-            return theta[rng.permutation(len(theta))[rows]]
-
-        return Posterior(self.prior_, _draw, effective=float(accepted), notes=notes, seed=self.seed)
+        sampler = WeightedDraws(self.prior_.from_working(kept), np.ones(len(kept)))
+        return Posterior(self.prior_, sampler, effective=float(accepted), notes=notes, seed=self.seed)
 
     def _walk(self, pilot: Accepted, runner: BoundedSimulator, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return the states of the chains (steps, chains, d) in working coordinates and the number of moves made.

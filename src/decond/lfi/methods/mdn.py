@@ -12,7 +12,7 @@ from decond.lfi.exceptions import PosteriorWarning, UninformativeNetworkWarning
 from decond.lfi.methods.method import SummaryOption
 from decond.lfi.methods.simulating_method import BoundedSimulator, NetworkMethod
 from decond.lfi.neural.gaussian_mixture import CutMixture, GaussianMixture, LogQuadratic, prior_quadratic
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import FromWorking, Posterior, Seed
 
 if TYPE_CHECKING:
     from decond.lfi.neural.networks import ConditionalMixture
@@ -225,18 +225,10 @@ class MDN(NetworkMethod):
         return fitted
 
     def _answer(self, density: CutMixture, notes: list[PosteriorWarning]) -> Posterior:
-        prior = self.prior_
-
-        def log_likelihood(theta: np.ndarray) -> np.ndarray:
-            phi = prior.to_working(prior.rows(theta))
-            log_prior = prior.log_density_working(phi)
-            inside = np.isfinite(log_prior)
-            return np.where(inside, density.log_density(phi) - np.where(inside, log_prior, 0.0), -np.inf)
-
         return Posterior(
-            prior,
-            lambda n, rng: prior.from_working(density.sample(n, rng)),
-            log_likelihood=log_likelihood,
+            self.prior_,
+            FromWorking(self.prior_, density),
+            log_likelihood=density,
             log_normalizer=0.0,
             notes=[*notes, *_outside_notes(density)],
             seed=self.seed,

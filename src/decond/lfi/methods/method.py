@@ -1,15 +1,17 @@
 """The base of all methods of likelihood-free inference: checks, scales, learned summaries, failed simulations."""
 
+import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from decond.checks import as_row, check_choice, value_names
+from decond.checks import as_row, as_seed, check_choice, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import (
     ExtrapolationWarning,
@@ -17,16 +19,18 @@ from decond.lfi.exceptions import (
     PosteriorWarning,
     RepeatedSimulationsWarning,
 )
-from decond.lfi.posterior_draws import Observation, Posterior, Seed
+from decond.lfi.posterior_draws import Observation, Origin, Posterior, Seed
 from decond.lfi.prior import Prior
 from decond.lfi.simulation.worker import summarized
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import LearnedSummary, Standardizer
 from decond.lfi.validity import ValidityModel
+from decond.parameters import Kept
 
 __all__ = [
     "Method",
     "SummaryOption",
+    "check_measured",
     "check_simulations",
     "nearest_distances",
     "summarized_observation",
@@ -35,7 +39,7 @@ __all__ = [
 SummaryOption = Literal["auto", "none", "learned"]
 
 
-class Method(ABC):
+class Method(Kept, ABC):
     """A way from simulations to a posterior: ``method.fit(sims, prior).posterior(observed)``.
 
     A subclass is a dataclass of settings with `seed` and `summary` among them. It implements `_fit`, which learns
@@ -51,6 +55,8 @@ class Method(ABC):
         of data as parameters.
     needs_prior_draws : bool
         Whether simulations have to be at draws of the prior, so that there are no rounds.
+    takes_iid : bool
+        Whether it has a likelihood, so that it takes several independent observations.
     runs_simulator : bool
         Whether the method runs the simulator itself, after a pilot.
     takes_raw : bool
@@ -71,8 +77,11 @@ class Method(ABC):
     seed: Seed
     summary: SummaryOption
     needs_prior_draws: bool = False
+    takes_iid: bool = False
     runs_simulator: bool = False
     takes_raw: bool = False
+    columns_: tuple[NDArray[np.bool_], Sequence[str] | None] | None = None
+    """Which of the simulator's values were measured, and the names of all of them; None where all were."""
 
     @staticmethod
     def n_needed(dim: int) -> int:
@@ -109,22 +118,33 @@ class Method(ABC):
         self._fit()
         return self
 
-    def posterior(self, observed: Observation) -> Posterior:
+    def posterior(self, observed: Observation, *, iid: bool = False) -> Posterior:
         """Return the posterior of the parameters given one observation, like what one simulation gives.
 
-        Its values are in the order of the simulation's. The names of a dict, a Series or a frame go into messages; if
-        the simulations' summaries have names too, they put the values into that order.
+        Parameters
+        ----------
+        observed : array_like or dict
+            Its values, in the order of the simulation's. The names of a dict, a Series or a frame go into messages;
+            if the simulations' summaries have names too, they put the values into that order. NaN stands for a value
+            that was not measured: it is left out.
+        iid : bool, optional
+            Whether `observed` has several rows (t, s): independent observations at the same parameters, any number
+            of them, each like what one simulation gives.
+
+        Returns
+        -------
+        Posterior
         """
         self._check_fitted()
-        data = self.check_observation(observed, self.sims_)
-        posterior = self._posterior(self._summarize(data))
-        posterior.simulations = getattr(self, "simulations_", self.sims_)
+        data = self.check_observation(observed, self.sims_, iid)
         names = self.sims_.summary_names or value_names(observed)
-        for note in [*self._failure_notes(), *self._outside_notes(data, names)]:
-            posterior.note(note)
-        return posterior
+        if not iid and np.isnan(data).any():
+            kept = ~np.isnan(data[0])
+            names = None if names is None else [name for name, is_kept in zip(names, kept, strict=True) if is_kept]
+            return self._without(kept)._posterior_given(data[:, kept], names)
+        return self._posterior_given(data, names)
 
-    def check_observation(self, observed: Observation, sims: Simulations) -> NDArray[np.float64]:
+    def check_observation(self, observed: Observation, sims: Simulations, iid: bool = False) -> NDArray[np.float64]:
         """Return an observation as this method takes it; raise unless it is of the same kind as the simulations.
 
         Parameters
@@ -133,8 +153,17 @@ class Method(ABC):
             The observation.
         sims : Simulations
             The simulations that it is compared with.
+        iid : bool, optional
+            Whether it has several rows, one for each independent observation.
         """
-        return self._as_observation(observed, sims)
+        if iid and not self.takes_iid:
+            raise ArgumentError(
+                "iid",
+                f"iid is True, but {type(self).__name__} has no likelihood of a single observation, so it cannot "
+                "take several. Use the default method, or simulate as many as were observed and summarize them "
+                "together.",
+            )
+        return self._as_observation(observed, sims, iid)
 
     def observation(self, sims: Simulations, row: int) -> NDArray[np.float64]:
         """Return what one simulation gave, as `posterior` takes it: its summaries, or its raw data set.
@@ -195,12 +224,34 @@ class Method(ABC):
     def _posterior(self, observed: np.ndarray) -> Posterior:
         """Return the posterior given a standardized row (1, s)."""
 
+    def _posterior_given(self, data: np.ndarray, names: Sequence[str] | None) -> Posterior:
+        posterior = self._posterior(self._summarize(data))
+        posterior.simulations = getattr(self, "simulations_", self.sims_)
+        if posterior.log_evidence is not None:
+            posterior.origin = Origin(self._settings(), self.prior_, self.sims_, data)
+        for note in [*self._failure_notes(), *self._outside_notes(data, names)]:
+            posterior.note(note)
+        return posterior
+
+    def _settings(self) -> Self:
+        """Return the method as it was before it was fitted."""
+        if not is_dataclass(self):
+            return self
+        seed = self.seed
+        return replace(self, seed=as_seed(seed) if isinstance(seed, np.random.Generator) else seed)
+
+    def _without(self, kept: NDArray[np.bool_]) -> Self:
+        """Return the method fitted to some of the columns of the simulations' data."""
+        method = copy.copy(self)
+        method.columns_ = kept, self.sims_.summary_names
+        return method.fit(self.sims_.columns(kept), self.prior_)
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "sims_"):
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call .fit(sims, prior) first.")
 
-    def _as_observation(self, observed: Observation, sims: Simulations) -> np.ndarray:
-        row = sims.observed_row(observed)
+    def _as_observation(self, observed: Observation, sims: Simulations, iid: bool) -> np.ndarray:
+        row = sims.observed_row(observed, iid)
         width = sims.x.shape[1]
         if row.shape[1] != width:
             names = value_names(observed)
@@ -210,7 +261,7 @@ class Method(ABC):
                 f"observed has {row.shape[1]} value(s){called} but each simulation has {width}; give the same "
                 "summaries, in the same order.",
             )
-        return row
+        return check_measured(row)
 
     def _learn_validity(self, sims: Simulations) -> None:
         self._validity = ValidityModel(self.prior_.to_working(sims.theta), sims.valid)
@@ -250,6 +301,8 @@ class Method(ABC):
     def _outside_notes(self, row: np.ndarray, names: Sequence[str] | None) -> list[PosteriorWarning]:
         """Return a warning if the observation lies outside what was simulated."""
         x, row = self._scale.apply(self.sims_.x[self.sims_.valid]), self._scale.apply(row)
+        if len(row) > 1:
+            return []
         beyond = np.flatnonzero((row[0] < x.min(axis=0)) | (row[0] > x.max(axis=0)))
         nearest, between = nearest_distances(x, row)
         usual = np.sort(between)[int(0.995 * (len(x) - 1))]  # not the largest: one wild simulation would hide it
@@ -279,6 +332,18 @@ def nearest_distances(x: NDArray[np.float64], row: NDArray[np.float64]) -> tuple
     """
     tree = KDTree(x)
     return float(tree.query(row)[0][0]), tree.query(x, k=2)[0][:, 1]
+
+
+def check_measured(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows of observations as they are; raise if one of them has no value."""
+    empty = np.isnan(rows).all(axis=1)
+    if empty.any():
+        raise ArgumentError(
+            "observed",
+            f"observed has no value in row {int(np.argmax(empty))}, only NaN, which stands for values that were not "
+            "measured; give at least one that was.",
+        )
+    return rows
 
 
 def summarized_observation(

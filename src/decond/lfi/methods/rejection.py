@@ -9,9 +9,9 @@ from decond.checks import as_number, check_choice
 from decond.errors import ArgumentError
 from decond.lfi.exceptions import FewSimulationsWarning, PosteriorWarning
 from decond.lfi.methods.method import Method, SummaryOption
-from decond.lfi.posterior_draws import Posterior, Seed
+from decond.lfi.posterior_draws import Posterior, Seed, WeightedDraws
 from decond.lfi.prior import Prior
-from decond.lfi.sampling import effective_sample_size, resampled_rows
+from decond.lfi.sampling import effective_sample_size
 
 __all__ = [
     "Accepted",
@@ -111,11 +111,8 @@ class Accepted:
                 "run more simulations."
             )
             notes = [*notes, FewSimulationsWarning(text, effective, few)]
-
-        def _draw(n: int, rng: np.random.Generator) -> np.ndarray:
-            return kept.theta[resampled_rows(kept.weights, n, rng)]
-
-        return Posterior(method.prior_, _draw, effective=effective, notes=notes, seed=method.seed)
+        sampler = WeightedDraws(kept.theta, kept.weights)
+        return Posterior(method.prior_, sampler, effective=effective, notes=notes, seed=method.seed)
 
     def adjusted(self, prior: Prior, observed: np.ndarray) -> "Accepted":
         """Return parameters moved along a local line to the observation (Beaumont et al. 2002).

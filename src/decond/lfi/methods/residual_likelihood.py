@@ -1,10 +1,12 @@
 """The residual likelihood: simulations shifted to the parameter in question; the default method."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
@@ -14,20 +16,28 @@ from decond.lfi.exceptions import (
     DeterministicSimulatorWarning,
     DiscreteSummaryWarning,
     FewSimulationsWarning,
+    MisfitWarning,
+    OutlyingSimulationsWarning,
     PosteriorWarning,
     TimeLimitWarning,
 )
 from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
-from decond.lfi.sampling import TemperedCloud, effective_sample_size, temper
-from decond.lfi.summaries import Standardizer, pulled_in
-from decond.lfi.validity import EventProbability
+from decond.lfi.prior import Prior
+from decond.lfi.sampling import TemperedCloud, effective_sample_size, more_draws, temper
+from decond.lfi.simulations import Simulations
+from decond.lfi.summaries import RedundancyRule, Standardizer, pulled_in
+from decond.lfi.validity import EventProbability, OutlierRule, ValidityModel
 from decond.linalg import cholesky
+from decond.parameters import Kept
 from decond.threads import one_blas_thread
 
 __all__ = [
     "AtomLikelihood",
     "Columns",
+    "Likelihood",
+    "ObservedLikelihood",
+    "ProductLikelihood",
     "ResidualLikelihood",
     "ResidualLikelihoodSettings",
     "ShiftedLikelihood",
@@ -70,6 +80,8 @@ class ResidualLikelihoodSettings:
     """Log-likelihood below that of the best simulation at which the columns overrule learned summaries."""
     constant: float = 0.9
     """Leave out a column that equals the observed one in more than this share of the close simulations."""
+    redundant_columns: int = 20
+    """Most columns of which those that are functions of others are looked for: for time."""
     edge_rows: float = 0.05
     """Share of the close simulations that repeat an observed value at the edge of its column, above which the edge
     counts as discrete."""
@@ -78,6 +90,10 @@ class ResidualLikelihoodSettings:
     gain: float = 5.0
     """What a transformed column or a probability has to gain in log-likelihood to be preferred: about three standard
     errors of a likelihood ratio with one degree of freedom."""
+    table_reach: float = 20.0
+    """Standard deviations to which the density of one column of residuals is tabulated for many observations."""
+    table_step: float = 0.1
+    """Step of that table, in widths of the kernel: a cubic spline is then exact to a millionth."""
     atom_rows: tuple[int, float, int] = (20, 0.02, 100)
     """Simulations that have to equal the observation for a probability: at least 20 and 2 %, or 100."""
 
@@ -121,6 +137,7 @@ class ResidualLikelihood(Method):
     time_limit: float = 60.0
 
     settings = ResidualLikelihoodSettings()
+    takes_iid = True
 
     def _learn_summary(self, x: Array) -> None:
         """Keep the data in their own units: scales and summaries are learned around the observation."""
@@ -132,54 +149,78 @@ class ResidualLikelihood(Method):
     def _fit(self) -> None:
         """Do nothing: what is worth learning depends on the observation."""
 
-    def likelihood(self, observed: Array) -> "ShiftedLikelihood | AtomLikelihood":
-        """Return the likelihood fitted around one observation (1, s).
+    def outliers(self, observed: Array) -> NDArray[np.bool_]:
+        """Return which valid simulations exploded: a class of its own, as failures are (`OutlierRule`)."""
+        return OutlierRule().outliers(self.phi_, self.x_, np.nanmedian(observed, axis=0, keepdims=True))
 
-        It is a probability where many simulations equal the observation and it sits at the edge of what was
-        simulated, or where a density predicts worse which of them do.
+    def likelihood(self, observed: Array) -> "Likelihood":
+        """Return the likelihood fitted around one observation (1, s), or around independent ones (t, s).
+
+        Those with the same values missing have a likelihood of their own, of the other columns.
         """
-        atom = AtomLikelihood.at(self.phi_, self.x_, observed, self.settings)
-        if atom is not None and atom.at_edge:
-            return atom
-        rng = np.random.default_rng(0)  # only which rows a pilot sees
-        shifted = likelihood_at(self.phi_, self.x_, observed, self.summary, rng, self.settings)
-        return atom if atom is not None and atom.predicts_better_than(shifted) else shifted
+        regular = ~self.outliers(observed)
+        phi, x = self.phi_[regular], self.x_[regular]
+        patterns, numbers = np.unique(np.isnan(observed), axis=0, return_inverse=True)
+        parts = []
+        for number, missing in enumerate(patterns):
+            rows = observed[numbers.ravel() == number]
+            parts += self._likelihoods(phi, x[:, ~missing], rows[:, ~missing])
+        return parts[0][0] if len(observed) == 1 else ProductLikelihood(parts)
+
+    def _likelihoods(self, phi: Array, x: Array, observed: Array) -> "list[tuple[Likelihood, int]]":
+        """Return likelihoods of complete observations, and how often each counts.
+
+        That of a row is a probability where many simulations equal it and it sits at the edge of what was simulated,
+        or where a density predicts worse which of them do.
+        """
+        distinct, numbers, counts = np.unique(observed, axis=0, return_inverse=True, return_counts=True)
+        atoms = [AtomLikelihood.at(phi, x, row[None, :], self.settings) for row in distinct]
+        chosen = [atom is not None and atom.at_edge for atom in atoms]
+        density = None
+        if not all(chosen):
+            rng = np.random.default_rng(0)  # only which rows a pilot sees
+            density = likelihood_at(phi, x, observed, self.summary, rng, self.settings)
+            for i, atom in enumerate(atoms):
+                if atom is not None and not chosen[i]:
+                    chosen[i] = atom.predicts_better_than(density.taken(np.array([np.argmax(numbers.ravel() == i)])))
+        found: list[tuple[Likelihood, int]] = [
+            (atom, int(count)) for atom, count, used in zip(atoms, counts, chosen, strict=True) if used and atom
+        ]
+        if density is not None and not all(chosen):
+            found.append((density.taken(np.flatnonzero(~np.array(chosen)[numbers.ravel()])), 1))
+        return found
+
+    def _learn_likelihood(self, observed: Array) -> None:
+        self.likelihood_ = self.likelihood(observed)
+        self.outliers_ = self.outliers(observed)
+        self.regular_ = ValidityModel(self.phi_, ~self.outliers_)
 
     @one_blas_thread()
     def _posterior(self, observed: Array) -> Posterior:
-        likelihood = self.likelihood(observed)
-        self.likelihood_ = likelihood
-        prior = self.prior_
-
-        def log_likelihood(phi: Array) -> Array:
-            return likelihood.log_density(phi) + self.log_valid_(phi)
-
+        self._learn_likelihood(observed)
+        likelihood = self.likelihood_
+        prior, limit = self.prior_, self.time_limit
+        log_likelihood = ObservedLikelihood(self._settings(), prior, self.sims_, observed)
+        log_likelihood.fitted = copy.copy(self)
         rng = np.random.default_rng(self.seed)
         start = prior.to_working(prior.sample(self.settings.particles, rng))
         powers = (self.settings.proposal_power, 1.0)
         widened, cloud = temper(
-            prior.log_density_working, log_likelihood, start, rng, powers=powers, time_limit=self.time_limit
+            prior.log_density_working, log_likelihood.at, start, rng, powers=powers, time_limit=limit
         )
-
-        @one_blas_thread()
-        def _draw_from(source: TemperedCloud, n: int, rng: np.random.Generator) -> Array:
-            return prior.from_working(source.draw(n, rng, time_limit=self.time_limit))
-
         return Posterior(
             prior,
-            lambda n, rng: _draw_from(cloud, n, rng),
-            proposer=lambda n, rng: _draw_from(widened, n, rng),
-            log_likelihood=lambda theta: log_likelihood(prior.to_working(prior.rows(theta))),
+            TemperedDraws(log_likelihood, cloud.particles, cloud.power, limit),
+            proposer=TemperedDraws(log_likelihood, widened.particles, widened.power, limit),
+            log_likelihood=log_likelihood,
             log_evidence=cloud.log_evidence if likelihood.of_data else None,
             log_normalizer=cloud.log_evidence,
             effective=likelihood.effective,
-            notes=self._notes(likelihood, cloud),
+            notes=[*_outlier_notes(self.outliers_), *self._notes(likelihood, cloud)],
             seed=self.seed,
         )
 
-    def _notes(
-        self, likelihood: "ShiftedLikelihood | AtomLikelihood", cloud: TemperedCloud
-    ) -> list[PosteriorWarning]:
+    def _notes(self, likelihood: "Likelihood", cloud: TemperedCloud) -> list[PosteriorWarning]:
         notes, few = list(likelihood.notes), self.settings.few_effective
         if likelihood.effective < few:
             text = (
@@ -191,6 +232,77 @@ class ResidualLikelihood(Method):
             text = "the sampler ran out of time, so its draws are rough; raise time_limit."
             notes.append(TimeLimitWarning(text, "sampling"))
         return notes
+
+
+class Likelihood(Protocol):
+    """The likelihood of what was observed."""
+
+    effective: float
+    notes: list[PosteriorWarning]
+    of_data: bool
+
+    def log_density(self, phi: Array) -> Array:
+        """Return log p(observed | θ) at working coordinates (q, d)."""
+
+
+class ProductLikelihood:
+    """The likelihood of independent observations: a product, each factor as often as it was observed."""
+
+    def __init__(self, parts: list[tuple[Likelihood, int]]) -> None:
+        self.parts = parts
+        self.effective = min(part.effective for part, _ in parts)
+        self.of_data = all(part.of_data for part, _ in parts)
+        self.notes = [note for part, _ in parts for note in part.notes]
+
+    def log_density(self, phi: Array) -> Array:
+        """Return log p(observed | θ) at working coordinates (q, d)."""
+        return np.sum([count * part.log_density(phi) for part, count in self.parts], axis=0)
+
+
+@dataclass(eq=False)
+class ObservedLikelihood(Kept):
+    """The log-likelihood as a function of parameters, P(valid | θ) included.
+
+    It stands for the simulations it is made from: a copy in a file is fitted again when it is first asked.
+    """
+
+    method: ResidualLikelihood
+    prior: Prior
+    simulations: Simulations
+    observed: Array
+    fitted: ResidualLikelihood | None = field(default=None, init=False)
+
+    def __call__(self, theta: Array) -> Array:
+        return self.at(self.prior.to_working(self.prior.rows(theta)))
+
+    def at(self, phi: Array) -> Array:
+        """Return the log-likelihood at working coordinates (q, d)."""
+        if self.fitted is None:
+            self.fitted = self.method.fit(self.simulations, self.prior)
+            with one_blas_thread():
+                self.fitted._learn_likelihood(self.observed)
+        log_regular = self.fitted.log_valid_(phi) + self.fitted.regular_.log_probability(phi)
+        return self.fitted.likelihood_.log_density(phi) + len(self.observed) * log_regular
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "fitted": None}
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedDraws(Kept):
+    """Draws of prior · likelihood^power that begin at particles of it."""
+
+    likelihood: ObservedLikelihood
+    particles: Array
+    power: float
+    time_limit: float
+
+    @one_blas_thread()
+    def __call__(self, n: int, rng: np.random.Generator) -> Array:
+        prior, likelihood = self.likelihood.prior, self.likelihood.at
+        particles = self.particles
+        drawn = more_draws(prior.log_density_working, likelihood, particles, self.power, n, rng, self.time_limit)
+        return prior.from_working(drawn)
 
 
 def likelihood_at(
@@ -230,7 +342,7 @@ def likelihood_at(
     plain = None
     if summary == "none" or (summary == "auto" and bearable):
         plain = ShiftedLikelihood(phi, x, observed, weights, even.log_slope, settings)
-        plain.notes += _edge_notes(plain, even, settings)
+        plain.notes += [*_edge_notes(plain, even, settings), *_misfit_notes(plain, phi)]
         if summary == "none" or few_columns:
             return plain
     estimates, seen = _learned_summaries(phi, x, observed, weights)
@@ -253,12 +365,12 @@ class ShiftedLikelihood:
         Working coordinates of the simulations.
     x : ndarray of shape (n, s)
         Their data.
-    observed : ndarray of shape (1, s)
-        The observation.
+    observed : ndarray of shape (t, s)
+        The observation, or independent ones.
     weights : ndarray of shape (n,)
         Weights of the simulations.
-    log_slope : float, optional
-        Added to the log density, so that it is one of the data in their own units.
+    log_slope : float or ndarray of shape (t,), optional
+        Added to the log densities, so that they are of the data in their own units.
     settings : ResidualLikelihoodSettings, optional
         The numbers of the method.
 
@@ -281,28 +393,61 @@ class ShiftedLikelihood:
         x: Array,
         observed: Array,
         weights: Array,
-        log_slope: float = 0.0,
+        log_slope: Array | float = 0.0,
         settings: ResidualLikelihoodSettings | None = None,
     ) -> None:
-        self.observed, self.log_slope, self._settings = observed, log_slope, settings or ResidualLikelihoodSettings()
+        self.observed, self.log_slope = observed, np.broadcast_to(log_slope, len(observed))
+        self._settings = settings or ResidualLikelihoodSettings()
         self.of_data, self.weights = True, weights
         self._guard: tuple[ShiftedLikelihood, float] | None = None
-        self._residuals = ShiftedResiduals(phi, x, weights)
+        self.effective = effective_sample_size(weights)
+        self._residuals = ShiftedResiduals(phi, x, weights, _widths_for(len(observed), self.effective))
         self.exact, self.scaled = self._residuals.exact, self._residuals.scaled
         self.notes = _exact_notes(self.exact)
-        self.effective = effective_sample_size(weights)
+        self._n_parameters = phi.shape[1]
+        self._table = self._tabulated()
 
     def log_density(self, phi: Array) -> Array:
         """Return log p(observed | θ) at working coordinates (q, d)."""
-        value = self._residuals.log_density(self.observed, phi) + self.log_slope
+        mean, scale = self._residuals.mean_and_scale(phi)
+        value = self.log_slope.sum() - len(self.observed) * np.log(scale).sum(axis=1)
+        for row in self.observed:
+            value += self._log_density_of((row - mean) / scale, phi)
         if self._guard is not None:
             guard, least = self._guard
             value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
         return value
 
+    def _log_density_of(self, residual: Array, phi: Array) -> Array:
+        """Return the log density of residuals, from a table where there is one."""
+        if self._table is None:
+            return self._residuals.density.log_density(residual, phi)
+        u = residual[:, 0]
+        inside = (u > self._table.x[0]) & (u < self._table.x[-1])
+        value = np.empty(len(u))
+        value[inside] = self._table(u[inside])
+        value[~inside] = self._residuals.density.log_density(residual[~inside], phi[~inside])
+        return value
+
+    def _tabulated(self) -> CubicSpline | None:
+        """Return the density of one column of residuals, the same everywhere, as a spline for many observations."""
+        density = self._residuals.density
+        if len(self.observed) == 1 or self.observed.shape[1] > 1 or density.width == 1.0 or density.locality < np.inf:
+            return None
+        reach, step = self._settings.table_reach, self._settings.table_step * density.width
+        deviation = 1.0 / density.whitened(density.center[None, :] + 1.0)[0, 0]
+        points = density.center[0] + deviation * np.arange(-reach, reach, step)
+        return CubicSpline(points, density.log_density(points[:, None], np.zeros((1, self._n_parameters))))
+
     def gaussian_log_density(self, phi: Array) -> Array:
         """Return the log density of a Gaussian with the same mean and covariance, up to a constant."""
-        return self._residuals.gaussian_log_density(self.observed, phi)
+        return np.sum([self._residuals.gaussian_log_density(row, phi) for row in self.observed[:, None]], axis=0)
+
+    def taken(self, rows: NDArray[np.intp]) -> "ShiftedLikelihood":
+        """Return the same fit for some of the observations."""
+        some = copy.copy(self)
+        some.observed, some.log_slope = self.observed[rows], self.log_slope[rows]
+        return some
 
     def guard_by(self, other: "ShiftedLikelihood", phi: Array) -> None:
         """Let another likelihood rule out parameters whose data come nowhere near the observation.
@@ -335,15 +480,32 @@ class ShiftedLikelihood:
         """
         normalized = weights / weights.sum()
         scored = np.argsort(-weights, kind="stable")[: self._settings.scored_rows]
-        x, (mean, scale) = self._residuals.x, self._residuals.left_out
-        if columns is not None:
-            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
-        missed = (x[scored][:, None, :] - mean) / scale
-        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
-        log_density = -0.5 * np.sum(u**2, axis=2) - np.log(scale).sum(axis=1)
+        log_density = -0.5 * self._squared_misses(self._residuals.x[scored], columns)
+        scale = self._residuals.left_out[1]
+        log_density -= np.log(scale if columns is None else scale[:, columns]).sum(axis=1)
         own = log_density[np.arange(len(scored)), scored]
         average = logsumexp(log_density, axis=1, b=normalized)
         return float(np.average(own - average, weights=weights[scored]))
+
+    def misfit(self) -> tuple[float, Array]:
+        """Return how far the observation is from the nearest mean, and how far simulations are that are close to it.
+
+        Distances are in standard deviations of the residuals; means are those at the parameters of the simulations,
+        of fits without them.
+        """
+        scored = np.argsort(-self.weights, kind="stable")[: self._settings.scored_rows]
+        rows = np.concatenate([self.observed, self._residuals.x[scored]])
+        distance = np.sqrt(self._squared_misses(rows).min(axis=1))
+        return float(distance[0]), distance[1:]
+
+    def _squared_misses(self, x: Array, columns: NDArray[np.bool_] | None = None) -> Array:
+        """Return the squared distances (q, n) of rows from the means at all simulations, in standard deviations."""
+        mean, scale = self._residuals.left_out
+        if columns is not None:
+            x, mean, scale = x[:, columns], mean[:, columns], scale[:, columns]
+        missed = (x[:, None, :] - mean) / scale
+        u = self._residuals.density.whitened(missed.reshape(-1, missed.shape[2]), columns).reshape(missed.shape)
+        return np.asarray(np.sum(u**2, axis=2))
 
 
 class AtomLikelihood:
@@ -467,7 +629,7 @@ def closeness(
         fit = KernelFits(phi[rows], weights[rows], ResidualSettings(lengthscales=(0.25, 0.5, 1.0, 2.0))).fit(x[rows])
         predicted = fit.predict(phi)
         predicted[rows] = x[rows] - fit.residual
-        weights = _nearness(predicted - observed, fit.residual, weights[rows], numbers)
+        weights = _nearness(predicted - observed.mean(axis=0), fit.residual, weights[rows], numbers)
     return weights
 
 
@@ -496,6 +658,17 @@ def _closest(weights: Array, most: int) -> NDArray[np.int_]:
     return np.sort(np.concatenate([near, rest[even]]))
 
 
+def _widths_for(t: int, effective: float) -> ResidualSettings:
+    """Return settings with the widths h of the residuals' density that are wide enough for t observations.
+
+    Where a density is estimated from n residuals, its slope has errors of order 1 / (h √n), the same ones for each
+    of t observations. With h ≥ √(t/n) they move the posterior by less than its own standard deviation.
+    """
+    settings = ResidualSettings()
+    wide = tuple(width for width in settings.widths if t == 1 or width**2 * effective >= t)
+    return replace(settings, widths=wide)
+
+
 def _learned_summaries(phi: Array, x: Array, observed: Array, weights: Array) -> tuple[Array, Array]:
     """Return leave-one-out estimates of the parameters in place of the data and of the observation."""
     fit = KernelFits(x, weights).fit(phi)
@@ -514,7 +687,7 @@ class _EvenColumns(NamedTuple):
 
     x: Array
     observed: Array
-    log_slope: float
+    log_slope: Array
     weights: Array
     at_edge: NDArray[np.bool_]
     numbers: NDArray[np.int_]
@@ -535,20 +708,22 @@ def _even_columns(
     rows = _closest(weights, settings.pilot_rows)
     power = Columns.chosen(x[rows], phi[rows], weights[rows], settings.gain).power
     columns = Columns(x, np.where(plain.eligible, power, 1.0))
-    log_slope = columns.log_slopes(observed)[0]
+    log_slopes = columns.log_slopes(observed)
     x, observed = columns.apply(x), columns.apply(observed)
     weights = closeness(phi, x, observed, rng, settings)
     near = np.where(weights > settings.far_weight, weights, 0.0)
-    differs = near @ (np.abs(x - observed) > 1e-9)
+    differs = np.mean([near @ (np.abs(x - row) > 1e-9) for row in observed], axis=0)
     varies = differs > (1.0 - settings.constant) * near.sum()
     if not varies.any():
         varies[:] = True
-    edge = (observed[0] <= x.min(axis=0)) | (observed[0] >= x.max(axis=0))
+    if varies.sum() <= settings.redundant_columns:
+        varies[varies] = RedundancyRule().kept(phi, x[:, varies], weights)
+    edge = ((observed <= x.min(axis=0)) | (observed >= x.max(axis=0))).any(axis=0)
     repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
         x[:, varies],
         observed[:, varies],
-        float(log_slope[varies].sum()),
+        log_slopes[:, varies].sum(axis=1),
         weights,
         (edge & repeated)[varies],
         np.flatnonzero(varying)[varies],
@@ -651,6 +826,34 @@ def _edge_notes(
         "method='dme' or 'rejection', or give summaries that vary."
     )
     return [DiscreteSummaryWarning(text, tuple(int(number) - 1 for number in numbers))]
+
+
+def _misfit_notes(fitted: ShiftedLikelihood, phi: Array) -> list[PosteriorWarning]:
+    """Return a warning if the observation is farther from what the model gives on average than any simulation.
+
+    Were it a simulation, too, that would happen once in 201 times. It takes more data than parameters.
+    """
+    if len(fitted.observed) > 1 or fitted.observed.shape[1] <= phi.shape[1]:
+        return []
+    distance, usual = fitted.misfit()
+    if distance <= usual.max():
+        return []
+    text = (
+        f"the model hardly gives such an observation at any parameters: it is {distance:.3g} standard deviations "
+        f"from the nearest mean, farther than each of {len(usual)} simulations close to it (at most "
+        f"{usual.max():.3g}). Check the model and the observation; the posterior holds only if both are right."
+    )
+    return [MisfitWarning(text, distance, float(usual.max()))]
+
+
+def _outlier_notes(outliers: NDArray[np.bool_]) -> list[PosteriorWarning]:
+    if not outliers.any():
+        return []
+    text = (
+        f"{outliers.sum()} of {len(outliers)} simulations gave data far from those of others at such parameters and "
+        "count as failures, so only their probability matters. Look at them; the simulator may be unstable."
+    )
+    return [OutlyingSimulationsWarning(text, int(outliers.sum()), len(outliers))]
 
 
 def _exact_notes(exact: NDArray[np.bool_]) -> list[PosteriorWarning]:

@@ -156,8 +156,11 @@ class BoundedSimulator:
     def __init__(self, method: SimulatingMethod, report: Report | None = None) -> None:
         assert method.simulator is not None
         self._calls = method.calls or SimulatorCalls(method.simulator, method.batched)
-        self._names = method.sims_.summary_names
-        self._width, self._report = method.sims_.x.shape[1], report
+        everything = np.ones(method.sims_.x.shape[1], dtype=bool), method.sims_.summary_names
+        columns, names = method.columns_ or everything
+        self._columns: np.ndarray = columns
+        self._names: Sequence[str] | None = names
+        self._width, self._report = len(self._columns), report
         self._budget = method.n_simulations - len(method.sims_)
         self._deadline = time.monotonic() + method.time_limit
         self.n_run, self.n_failed = 0, 0
@@ -203,6 +206,7 @@ class BoundedSimulator:
         failed = ~np.isfinite(x).all(axis=1)
         self.n_failed += int(failed.sum())
         x[failed] = np.nan
+        x = x[:, self._columns]
         if len(x):
             self._made.append((rows[: len(x)].copy(), x.copy()))
         return x
@@ -221,7 +225,7 @@ class BoundedSimulator:
             reasons = Counter(filter(None, self._reasons))
             example = f", for example: {next(iter(reasons))}" if reasons else ""
             text = f"{self.n_failed} of the {self.n_run} simulations run by this method failed{example}."
-            notes.append(FailedSimulationsWarning(text, self.n_failed, self.n_run, reasons))
+            notes.append(FailedSimulationsWarning(text, self.n_failed, self.n_run, dict(reasons)))
         if self.out_of_time:
             text = (
                 f"time ran out after {self.n_run} of {self._budget} simulations; the posterior rests on these. Raise "

@@ -1,7 +1,7 @@
 """Mixtures of Gaussians in working coordinates: corrected for a proposal, and cut to the support of the prior."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 from decond.lfi.prior import Prior
 from decond.lfi.sampling import TemperedCloud, temper
 from decond.linalg import cholesky, inverses
+from decond.parameters import Kept
 
 __all__ = ["CutMixture", "GaussianMixture", "LogQuadratic", "MixtureSettings", "fit_quadratic", "prior_quadratic"]
 
@@ -35,7 +36,7 @@ class MixtureSettings:
 
 
 @dataclass(frozen=True)
-class LogQuadratic:
+class LogQuadratic(Kept):
     """The function exp(-½ φᵀPφ + hᵀφ): a Gaussian without its constant, or flat where P and h are zero.
 
     >>> LogQuadratic.gaussian(np.array([2.0]), np.array([[0.5]]))
@@ -65,7 +66,7 @@ class LogQuadratic:
 
 
 @dataclass(frozen=True)
-class GaussianMixture:
+class GaussianMixture(Kept):
     """A mixture of Gaussians with log weights (k,), means (k, d) and precisions (k, d, d).
 
     >>> one = GaussianMixture(np.zeros(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
@@ -241,7 +242,7 @@ def fit_quadratic(
     return found[1 : 1 + d], half + half.T, float(np.abs(columns @ found - values).max())
 
 
-class CutMixture:
+class CutMixture(Kept):
     """The density ∝ mixture(φ) · prior(φ) / assumed(φ) inside the prior's support, in working coordinates.
 
     `assumed` is what the mixture took for the prior; None if it took the prior itself: then the support is cut and,
@@ -285,7 +286,7 @@ class CutMixture:
         assumed: LogQuadratic | None = None,
         simulated: np.ndarray | None = None,
     ) -> None:
-        self._mixture, self._prior, self._assumed = mixture, prior, assumed
+        self._mixture, self._prior, self._assumed, self._simulated = mixture, prior, assumed, simulated
         self._settings = MixtureSettings()
         pilot = mixture.sample(self._settings.pilot, np.random.default_rng(0))
         self._log_limit = np.inf if simulated is None else self._largest_likelihood(simulated, pilot)
@@ -296,6 +297,21 @@ class CutMixture:
         self.rarely_inside = share < self._settings.least_kept
         self._cloud = self._tempered() if self.rarely_inside else None
         self._log_mass = self._largest + np.log(share) if self._cloud is None else self._cloud.log_evidence
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "mixture": self._mixture,
+            "prior": self._prior,
+            "assumed": self._assumed,
+            "simulated": self._simulated,
+        }
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        """Return the log density over that of the prior, at rows of parameters; -inf outside the support."""
+        phi = self._prior.to_working(self._prior.rows(theta))
+        log_prior = self._prior.log_density_working(phi)
+        inside = np.isfinite(log_prior)
+        return np.where(inside, self.log_density(phi) - np.where(inside, log_prior, 0.0), -np.inf)
 
     def log_density(self, phi: np.ndarray) -> np.ndarray:
         """Return the log density of φ at rows; -inf outside the support."""

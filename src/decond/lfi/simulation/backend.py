@@ -7,6 +7,7 @@ So joblib's configuration is read, and Dask's client is used here.
 import contextlib
 import functools
 import itertools
+import os
 import pickle
 import threading
 import time
@@ -22,7 +23,16 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from decond.lfi.exceptions import SimulationError, TransferError, WorkerError
-from decond.lfi.simulation.worker import Functions, Result, StartError, WorkerProcess, call, describe, generator
+from decond.lfi.simulation.worker import (
+    Functions,
+    Result,
+    StartError,
+    WorkerProcess,
+    call,
+    describe,
+    end_with,
+    generator,
+)
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -183,12 +193,13 @@ def _close_process() -> None:
 def _from_joblib(work: Work, tasks: Iterator[Task], n_jobs: int | None) -> Generator[Rows, None, None]:
     """Yield results as they finish; in small groups where joblib's backend can only return lists."""
     calls = (joblib.delayed(work)(rows, theta) for rows, theta in tasks)
+    options: dict[str, Any] = {"n_jobs": n_jobs, "initializer": end_with, "initargs": (os.getpid(),)}
     try:
         try:
-            parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+            parallel = joblib.Parallel(return_as="generator_unordered", **options)
         except ValueError:  # of joblib's own, the multiprocessing backend cannot
             size = 2 * joblib.effective_n_jobs(n_jobs)
-            with joblib.Parallel(n_jobs=n_jobs) as parallel:
+            with joblib.Parallel(**options) as parallel:
                 while group := list(itertools.islice(calls, size)):
                     yield from parallel(group)
             return

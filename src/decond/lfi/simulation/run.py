@@ -236,23 +236,29 @@ def simulate_with(
 def _run(store: SimulationStore, work: Work, n: int, n_jobs: int | None, report: Report) -> None:
     """Run what is open until the first n rows are finished, here or by another process."""
     size = BATCH_SIZE if work.functions[2] else 1
+
+    def tally() -> tuple[int, int]:
+        finished, failed = store.tally(work.label, n)
+        report(finished, status=f"{failed} failed")
+        return finished, failed
+
+    finished, failed = tally()
+    if finished >= n:  # nothing is written: the store may be one that can only be read
+        return
     with store.worker() as worker:
-        while True:
-            finished, failed = store.tally(work.label, n)
-            report(finished, status=f"{failed} failed")
-            if finished >= n:
-                return
+        while finished < n:
             tasks: Iterator[Task] = iter(lambda: store.lease(worker, work.label, n, size), None)
             first = next(tasks, None)
             if first is None:  # other processes run the rest, or one that died, whose lease has not expired
                 time.sleep(store.settings.poll)
-                continue
-            with contextlib.closing(results(work, itertools.chain([first], tasks), n_jobs)) as arriving:
-                for rows, found in arriving:
-                    store.finish(work.label, rows, found)
-                    finished += len(rows)
-                    failed += sum(bool(result.reason) for result in found)
-                    report(min(finished, n), status=f"{failed} failed")
+            else:
+                with contextlib.closing(results(work, itertools.chain([first], tasks), n_jobs)) as arriving:
+                    for rows, found in arriving:
+                        store.finish(work.label, rows, found)
+                        finished += len(rows)
+                        failed += sum(bool(result.reason) for result in found)
+                        report(min(finished, n), status=f"{failed} failed")
+            finished, failed = tally()
 
 
 def _check_call(name: str, function: object, arguments: str) -> None:

@@ -43,7 +43,7 @@ __all__ = ["RESERVED", "Plan", "SimulationStore", "StoreSettings", "drawn_parame
 RESERVED = ("method",)
 """Rounds whose rows are not run by `simulate`."""
 
-FORMAT = (0x64636E64, 2)
+FORMAT = (0x64636E64, 3)
 """What marks a file as ours ("dcnd", in SQLite's field for that), and the version of the tables below."""
 
 TABLES = """
@@ -169,10 +169,11 @@ class SimulationStore:
         self.path, self.prior = os.fspath(path), prior
         self.settings = settings or StoreSettings()
         self._lock = threading.RLock()
-        _check_place(self.path)
+        self._read_only = _is_read_only(self.path)
+        place = f"{Path(self.path).absolute().as_uri()}?immutable=1" if self._read_only else self.path
         with self._errors():
             self._connection = sqlite3.connect(
-                self.path, timeout=self.settings.busy, isolation_level=None, check_same_thread=False
+                place, self.settings.busy, isolation_level=None, check_same_thread=False, uri=self._read_only
             )
             self._connection.create_function("row_checksum", 7, _checksum, deterministic=True)
         self._close = weakref.finalize(self, self._connection.close)
@@ -267,10 +268,8 @@ class SimulationStore:
                 raise ArgumentError(
                     "prior", f"the store {self.path} is new; give the prior, SimulationStore(path, prior)."
                 )
-            with self._transaction() as connection:
-                connection.execute("INSERT OR IGNORE INTO header VALUES ('names', ?)", (json.dumps(prior.names),))
-            found = self._header("names")
-        names = tuple(json.loads(found or "[]"))
+            found = self._note("names", json.dumps(prior.names))
+        names = tuple(json.loads(found))
         if prior is not None and tuple(prior.names) != names:
             raise StoreMismatchError(
                 f"the store {self.path} holds simulations with the parameters {', '.join(names)}, but the prior has "
@@ -370,6 +369,7 @@ class SimulationStore:
                 "SELECT min(row) FROM simulations WHERE round = ? AND status = 'open' AND row < ?", (label, n)
             ).fetchone()
             if first is None:
+                self._check_progress(label, n, now)
                 return None
             where = "WHERE round = ? AND status = 'open' AND row >= ? AND row < ?"
             batch = (label, first, (first // size + 1) * size)
@@ -383,6 +383,16 @@ class SimulationStore:
             if taken != len(found) or not found:
                 raise self._damaged(f"rows of round {label} cannot be leased")
         return [row for row, *_ in found], self._theta([(stored, intact) for _, stored, intact in found])
+
+    def _check_progress(self, label: str, n: int, now: float) -> None:
+        """Raise if a row is neither finished nor held by a worker: an index is damaged, and waiting would not end."""
+        (right,) = self._execute(
+            "SELECT count(*) FROM simulations NOT INDEXED WHERE round = ? AND row < ? AND "
+            "(status IN ('done', 'failed') OR (status = 'running' AND lease BETWEEN ? AND ?))",
+            (label, n, now, now + 10.0 * self.settings.lease),
+        )[0]
+        if right < n:
+            raise self._damaged(f"{n - right} row(s) of round {label} cannot be found")
 
     def finish(self, label: str, rows: Sequence[int], results: Sequence[Result]) -> None:
         """Record results, all in one transaction; a row that another worker finished first stays as it is.
@@ -450,7 +460,8 @@ class SimulationStore:
         key = f"observation of round {label}"
         with self._transaction() as connection:
             if _length(connection, label) == 0:
-                connection.execute("INSERT OR REPLACE INTO header VALUES (?, ?)", (key, mark))
+                connection.execute("DELETE FROM header WHERE key = ?", (key,))
+                return self._note(key, mark)
             return self._header(key) or mark
 
     def _resummarize(self, summarize: Callable[[NDArray[np.float64]], Any]) -> int:
@@ -478,16 +489,17 @@ class SimulationStore:
 
     def _plans(self) -> dict[str, Plan]:
         found = self._execute("SELECT label, plan FROM rounds")
-        return {label: Plan(**json.loads(text)) for label, text in found}
+        return {label: Plan(**json.loads(self._opened(text))) for label, text in found}
 
     def _write_plan(self, label: str, plan: Plan) -> None:
-        self._execute("UPDATE rounds SET plan = ? WHERE label = ?", (json.dumps(plan._asdict()), label))
+        self._execute("UPDATE rounds SET plan = ? WHERE label = ?", (_sealed(json.dumps(plan._asdict())), label))
 
     def _enter_round(self, label: str, plan: Plan) -> Plan:
         """Note how a round is made, or compare with the note that is there; return the note."""
         plans = self._plans()
         if label not in plans:
-            self._execute("INSERT INTO rounds VALUES (?, ?, ?)", (label, len(plans), json.dumps(plan._asdict())))
+            text = _sealed(json.dumps(plan._asdict()))
+            self._execute("INSERT INTO rounds VALUES (?, ?, ?)", (label, len(plans), text))
             return plan
         noted = plans[label]
         if label in RESERVED:
@@ -548,7 +560,7 @@ class SimulationStore:
     def _summary_names(self) -> dict[int, list[str]]:
         """Return the names of summaries for each number of them that simulations returned."""
         found = self._execute("SELECT value FROM header WHERE key LIKE 'names of % summaries'")
-        orders = [list(json.loads(value)) for (value,) in found]
+        orders = [list(json.loads(self._opened(value))) for (value,) in found]
         return {len(names): names for names in orders}
 
     def _in_first_order(self, results: Sequence[Result]) -> list[Result]:
@@ -557,9 +569,8 @@ class SimulationStore:
         for result in results:
             if result.names is not None:
                 key = f"names of {len(result.names)} summaries"
-                if not result.reason:
-                    self._execute("INSERT OR IGNORE INTO header VALUES (?, ?)", (key, json.dumps(result.names)))
-                result = in_order(result, json.loads(self._header(key) or "null"))
+                noted = self._header(key) if result.reason else self._note(key, json.dumps(result.names))
+                result = in_order(result, json.loads(noted or "null"))
             ordered.append(result)
         return ordered
 
@@ -616,7 +627,19 @@ class SimulationStore:
 
     def _header(self, key: str) -> str | None:
         found = self._execute("SELECT value FROM header WHERE key = ?", (key,))
-        return str(found[0][0]) if found else None
+        return self._opened(found[0][0]) if found else None
+
+    def _note(self, key: str, value: str) -> str:
+        """Note a value under a key, and return what is noted there: the value that came first."""
+        self._execute("INSERT OR IGNORE INTO header VALUES (?, ?)", (key, _sealed(value)))
+        return self._header(key) or value
+
+    def _opened(self, sealed: str) -> str:
+        """Return a text without its checksum; raise if that is wrong."""
+        text = sealed[8:]
+        if _sealed(text) != sealed:
+            raise self._damaged("the checksum of a note is wrong")
+        return text
 
     def _execute(self, statement: str, arguments: Sequence[Any] = ()) -> list[Any]:
         """Run one statement, and return the rows that it selects, if any."""
@@ -626,6 +649,7 @@ class SimulationStore:
     @contextlib.contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """Give the connection; all changes in the block are made together, or none of them."""
+        begin = "BEGIN" if self._read_only else begin
         with self._lock, self._errors():
             if self._connection.in_transaction:  # of a caller
                 yield self._connection
@@ -674,6 +698,8 @@ class SimulationStore:
 
     def _tune(self) -> None:
         """Use the write-ahead log where the file system allows it: reading then never waits for writing."""
+        if self._read_only:
+            return
         with contextlib.suppress(sqlite3.OperationalError):  # another process is doing the same just now
             self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -687,6 +713,8 @@ class SimulationStore:
             raise StoreError(
                 f"the store {self.path} was closed; open it again with SimulationStore(...).", path=self.path
             ) from error
+        except UnicodeDecodeError as error:
+            raise self._damaged(str(error)) from error
         except sqlite3.DatabaseError as error:
             text = str(error)
             if "locked" in text or "busy" in text:
@@ -695,9 +723,15 @@ class SimulationStore:
                     "for it, or end it.",
                     path=self.path,
                 ) from error
+            if "readonly" in text:
+                raise StoreError(
+                    f"the store {self.path} may only be read, and something is left to be written. Copy it to where "
+                    "you may write.",
+                    path=self.path,
+                ) from error
             if "not a database" in text:
                 raise self._foreign() from error
-            if any(word in text for word in ("malformed", "corrupt", "disk image", "user-defined function")):
+            if any(word in text for word in ("malformed", "corrupt", "disk image", "UTF-8", "user-defined function")):
                 raise self._damaged(text) from error
             raise StoreError(
                 f"the store {self.path} could not be used: {text}. Check that the file and its folder may be written "
@@ -767,12 +801,25 @@ def drawn_parameters(prior: Prior, seed: int, label: str, n: int) -> NDArray[np.
     return np.concatenate(chunks)[:n]
 
 
-def _check_place(path: str) -> None:
-    """Raise unless there may be a store at a path: opening a pipe would wait for ever."""
-    if path != ":memory:" and Path(path).exists() and not Path(path).is_file():
+def _is_read_only(path: str) -> bool:
+    """Return whether a store may only be read; raise unless there may be one there: a pipe would wait for ever."""
+    place = Path(path)
+    if path == ":memory:" or not place.exists():
+        return False
+    if not place.is_file():
         raise StoreError(
             f"the store {path} is a folder or a device; give the name of a file, such as runs.sqlite.", path=path
         )
+    if os.access(place, os.W_OK) and os.access(place.parent, os.W_OK):
+        return False
+    log = place.with_name(f"{place.name}-wal")
+    if log.exists() and log.stat().st_size > 0:
+        raise StoreError(
+            f"the store {path} may only be read, and it was not closed. Copy it to where you may write, together "
+            f"with {log.name}.",
+            path=path,
+        )
+    return True
 
 
 # ---- how values are stored -----------------------------------------------------------------------------------
@@ -800,6 +847,11 @@ def _checksum(
 ) -> int:
     text = f"{round} {row} {shape} {reason} {x is None} {len(theta)} {len(x or b'')}"
     return zlib.crc32(b"".join([text.encode(), theta, x or b"", raw or b""]))
+
+
+def _sealed(text: str) -> str:
+    """Return a text with its checksum before it."""
+    return f"{zlib.crc32(text.encode()):08x}{text}"
 
 
 def _length(connection: sqlite3.Connection, label: str) -> int:

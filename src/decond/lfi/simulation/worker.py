@@ -4,6 +4,7 @@ This file is also the program of that process. It imports nothing of decond, so 
 """
 
 import contextlib
+import functools
 import os
 import pickle
 import select
@@ -29,6 +30,7 @@ __all__ = [
     "WorkerProcess",
     "call",
     "describe",
+    "end_with",
     "generator",
     "in_order",
     "names_of",
@@ -244,7 +246,23 @@ def _numbers(output: object) -> NDArray[np.float64]:
     raise _UnusableError(f"returned values of type {array.dtype}; numbers are needed")
 
 
-# ---- a limit on time -----------------------------------------------------------------------------------------
+# ---- processes -----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def end_with(parent: int) -> None:
+    """End this process, and what it leads, soon after the parent that started it has died; called again, do nothing.
+
+    A parent that is killed can tell nobody. Its child then belongs to another process.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)  # seconds
+        _end(os.getpid())
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True)
@@ -371,7 +389,7 @@ class WorkerProcess:
         )
         try:
             ends = (self.limit + self.settings.grace, self.settings.idle)
-            _send(_pipe(process.stdin), (sys.path, self.payload, *ends))
+            _send(_pipe(process.stdin), (os.getpid(), sys.path, self.payload, *ends))
             problem = pickle.load(_pipe(process.stdout))
         except (EOFError, OSError) as error:
             problem = _ending(process.wait()) or describe(error)
@@ -390,12 +408,14 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def _end(pid: int) -> None:
-    """End a process and, where there are sessions, every program that it started."""
+    """End a process and, where it leads a group, every program that it started."""
     with contextlib.suppress(OSError):
-        if os.name == "posix":
+        if os.name != "posix":
+            os.kill(pid, signal.SIGTERM)
+        elif os.getpgid(pid) == pid:
             os.killpg(pid, signal.SIGKILL)
         else:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL)
 
 
 def _ending(code: int) -> str:
@@ -411,7 +431,8 @@ def _serve() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     own = os.getpid()
-    sys.path[:], payload, limit, idle = pickle.load(requests)
+    parent, sys.path[:], payload, limit, idle = pickle.load(requests)
+    end_with(parent)
     try:
         functions = pickle.loads(payload)
     except Exception as error:

@@ -1,20 +1,31 @@
-"""What a model was fitted on, in one form for all estimators: columns, targets, mediators, groups."""
+"""What a fit is, in words: its data in one form for all estimators, the facts, and what was learned."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from decond.checks import check_same_length
 from decond.errors import ArgumentError
-from decond.notebook import number
+from decond.kernels import Categorical, Columns, Linear, Polynomial, White
+from decond.messages import number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FittedData", "facts_in_words", "fitted_data", "numeric_columns"]
+__all__ = [
+    "FittedData",
+    "Hyperparameter",
+    "candidate_weights",
+    "facts_in_words",
+    "fitted_data",
+    "hyperparameters",
+    "numeric_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -108,22 +119,13 @@ def fitted_data(estimator: BaseEstimator, data: Mapping[str, Any], target: str |
     x = _frame(data[first], "x", getattr(estimator, "feature_names_in_", None))
     z, called = _targets(data[name], f"data[{name!r}]")
     mediator, mediator_task = _mediators(data)
-    kind: Any = "groups" if "groups" in data else "weights" if "transformation" in data else "rows"
-    if mediator is not None and kind == "rows":
-        kind = "pairs"
-    lengths = [(len(x), name, len(z))] if kind == "rows" else []
+    pairs: Any = "rows" if mediator is None else "pairs"
+    kind: Any = "groups" if "groups" in data else "weights" if "transformation" in data else pairs
     if mediator is not None and mediator_task is not None:
-        lengths = [(len(x), "groups" if kind == "groups" else "y", len(mediator)), (len(mediator_task), name, len(z))]
-    elif kind == "weights" and np.ndim(data["transformation"]) == 2:
-        rows, columns = np.shape(data["transformation"])
-        lengths = [(len(x), "transformation", rows), (columns, name, len(z))]
-    for count, other, there in lengths:
-        if count != there:
-            raise ArgumentError(
-                f"data[{other!r}]",
-                f"{other} has length {there:,} but {count:,} values belong to it row by row. Give the same data that "
-                "the model was fitted on.",
-            )
+        check_same_length(mediator, f"data[{'groups' if kind == 'groups' else 'y'!r}]", len(x), "x")
+        check_same_length(z, f"data[{name!r}]", len(mediator_task), "the mediator of the targets")
+    elif kind == "rows":
+        check_same_length(z, f"data[{name!r}]", len(x), "x")
     seen = getattr(getattr(getattr(estimator, "posterior_", None), "statistics", None), "count", None)
     n_rows = len(x) if seen is None or kind != "rows" else int(seen)
     facts = facts_in_words(estimator, data)
@@ -149,20 +151,17 @@ def facts_in_words(estimator: BaseEstimator, data: Mapping[str, Any]) -> list[st
     >>> facts_in_words(AggregateGP(), {"groups": ["a", "a"], "group_sizes": 24})
     ['Each target is taken as the mean over a group of 24 rows, of which the listed ones are a random sample.']
     """
-    targets, facts = getattr(estimator, "targets", None), []
+    targets, sizes = getattr(estimator, "targets", None), data.get("group_sizes")
+    facts = []
     if "groups" in data or (targets == "mean" and "y" in data and not numeric_columns(_frame(data["y"], "y"))):
-        sizes = data.get("group_sizes")
-        listed = "a group of {} rows, of which the listed ones are a random sample"
-        group = (
-            "the listed rows of its group: all of its rows are listed"
-            if sizes is None
-            else listed.format(_range(sizes))
-        )
+        group = "the listed rows of its group: all of its rows are listed"
+        if sizes is not None:
+            group = f"a group of {_range(sizes)} rows, of which the listed ones are a random sample"
         facts.append(f"Each target is taken as the mean over {group}.")
-    elif targets == "mean" and "y" in data:
-        facts.append("Each target is taken as a mean over all x that go with its y.")
-    elif targets == "single" and "y" in data:
-        facts.append("Each target is taken as one measurement, at one x that was not recorded.")
+    elif targets is not None and "y" in data:
+        kinds = {"mean": "a mean over all x that go with its y"}
+        kinds["single"] = "one measurement, at one x that was not recorded"
+        facts.append(f"Each target is taken as {kinds[targets]}.")
     if getattr(estimator, "drift", 0.0):
         facts.append(f"E[x | y] may be stretched by about ± {100.0 * estimator.drift:.3g} % between the tables.")
     if data.get("z_std") is not None:
@@ -242,3 +241,142 @@ def _line(name: str, role: str, column: "pd.Series", rows: int) -> dict[str, str
     low, middle, high = (float(value) for value in (column.min(), column.median(), column.max()))
     shown = [number(value, span=high - low) for value in (low, middle, high)]
     return {**line, "range": f"{shown[0]} to {shown[2]}", "middle": shown[1]}
+
+
+# ---- what was learned ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One learned number: its name, its value in the user's units, and a 95 % range if it was sampled."""
+
+    name: str
+    value: float
+    unit: str = ""
+    range: tuple[float, float] | None = None
+
+
+def candidate_weights(estimator: BaseEstimator) -> dict[str, float]:
+    """Return the weights of the candidate models by name, the largest first; of estimators without them, none.
+
+    >>> from decond.estimators import AggregateGP
+    >>> x, groups = np.arange(12.0), np.repeat(np.arange(6), 2)
+    >>> candidate_weights(AggregateGP(n_restarts=0).fit(x, groups, np.arange(6.0)))
+    {'the listed rows': 1.0}
+    """
+    average = getattr(estimator, "average_", None)
+    return {} if average is None else dict(average.table())
+
+
+def hyperparameters(
+    estimator: BaseEstimator, data: FittedData, units: Mapping[str, str] | None = None
+) -> list[Hyperparameter]:
+    """Return the learned hyperparameters that have a meaning in the user's units.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    data : FittedData
+        What it was fitted on, for the names of columns.
+    units : mapping of str to str, optional
+        Units by the name of a column or target.
+
+    Returns
+    -------
+    list of Hyperparameter
+
+    Examples
+    --------
+    >>> from decond.estimators import DirectGP
+    >>> from decond.reports.fit_description import fitted_data
+    >>> x = np.linspace(0, 10, 30)
+    >>> gp = DirectGP(n_restarts=0).fit(x[:, None], np.sin(x))
+    >>> found = hyperparameters(gp, fitted_data(gp, {"X": x[:, None], "y": np.sin(x)}, "power"), {"power": "kW"})
+    >>> [(item.name, item.unit) for item in found][:2]
+    [('smooth variation of power (sd)', 'kW'), ('linear trend of power (sd)', 'kW')]
+    """
+    result = getattr(estimator, "fit_result_", None)
+    if result is None:
+        return []
+    sampled = _sampled_candidate(estimator)
+    mediator = [] if data.mediator is None else data.mediator.columns
+    found: list[Hyperparameter] = []
+    for path, value in result.parameters.items():
+        owner, _, name = path.rpartition(".")
+        of_mediator = "kernel_y" in owner or "features_y" in owner
+        columns = list(map(str, mediator if of_mediator else data.x.columns))
+        module, columns = _placed(owner, result.model, columns)
+        values = [value]
+        if sampled is not None and path in sampled.values[0]:
+            draws = np.array([draw[path] for draw in sampled.values])
+            values += list(np.quantile(draws, [0.025, 0.975], axis=0, weights=sampled.weights, method="inverted_cdf"))
+        for one, *ends in zip(
+            *(_named(name, at, module, columns, data.target, units or {}) for at in values), strict=True
+        ):
+            found.append(replace(one, range=(ends[0].value, ends[1].value)) if ends else one)
+    return _numbered(found)
+
+
+def _sampled_candidate(estimator: BaseEstimator) -> Any:
+    """Return the heaviest candidate of an estimator, if its hyperparameters were sampled; otherwise None."""
+    average = getattr(estimator, "average_", None)
+    if average is None:
+        return None
+    candidate = average.candidates[int(np.argmax(average.weights))]
+    return candidate if len(candidate.values) >= 40 else None  # 2.5 % of fewer draws is less than one
+
+
+def _numbered(found: list[Hyperparameter]) -> list[Hyperparameter]:
+    """Return each number once (tied ones are there twice); those that share a name are numbered as parts."""
+    distinct = list(dict.fromkeys(found))
+    often, seen = Counter(item.name for item in distinct), Counter[str]()
+    numbered = []
+    for item in distinct:
+        seen[item.name] += 1
+        part = f"{item.name}, part {seen[item.name]}"
+        numbered.append(item if often[item.name] == 1 else replace(item, name=part))
+    return numbered
+
+
+def _placed(owner: str, module: Any, columns: list[str]) -> tuple[object, list[str]]:
+    """Return the module at a path such as "prior.kernel.parts.0", and the columns that it sees."""
+    for step in [*owner.split("."), ""]:
+        if isinstance(module, Columns):
+            columns = [columns[j] for j in module.columns if j < len(columns)]
+        if step:
+            module = module[int(step)] if step.isdigit() else getattr(module, step, None)
+    return module, columns
+
+
+def _named(
+    name: str, value: ArrayLike, module: object, columns: Sequence[str], target: str, units: Mapping[str, str]
+) -> list[Hyperparameter]:
+    """Return one parameter by name: a lengthscale for each column, deviations instead of variances."""
+    if name == "lengthscale":
+        values = np.broadcast_to(value, len(columns)) if np.size(value) in (1, len(columns)) else np.empty(0)
+        ending = " in the trend" if isinstance(module, Linear | Polynomial) else ""
+        return [
+            Hyperparameter(f"lengthscale of {column}{ending}", float(each), units.get(column, ""))
+            for column, each in zip(columns, values, strict=False)
+        ]
+    noises = {
+        "noise": "noise",
+        "individual_noise": "noise in a single row",
+        "mediator_noise": "noise of the mediator",
+    }
+    words = _part(module) if name == "variance" else {"noise": "noise", **noises}.get(name)
+    if words is None:
+        return []
+    deviation = np.sqrt(value) if name == "variance" else np.asarray(value)
+    return [Hyperparameter(f"{words} of {target} (sd)", float(deviation), units.get(target, ""))]
+
+
+def _part(scaled: object) -> str:
+    """Return what a scaled kernel contributes to the function, in words."""
+    if isinstance(scaled, White):
+        return "scatter of single rows"
+    inner = getattr(scaled, "kernel", None)
+    inner = inner.kernel if isinstance(inner, Columns) else inner
+    if isinstance(inner, Linear):
+        return "linear trend"
+    return "effect of the labels" if isinstance(inner, Categorical) else "smooth variation"

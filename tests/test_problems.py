@@ -11,8 +11,7 @@ from expected import refused
 from scipy import integrate, stats
 
 from decond import lfi, problems
-from decond.problems.predator_prey import LotkaVolterra, gillespie, statistics
-from decond.problems.tasks import infected_fraction
+from decond.problems import LotkaVolterra, gillespie, infected_fraction, statistics
 
 ALL = ("exponential_gamma", "gaussian_linear_uniform", "lotka_volterra", "sir", "two_moons")
 
