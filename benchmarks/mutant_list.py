@@ -40,7 +40,7 @@ LATENT = CONTRACTS + "latent_inputs.py"
 SAMPLER = CONTRACTS + "latent_sampler.py"
 LAPLACE = CONTRACTS + "laplace.py"
 AVERAGES = CONTRACTS + "model_average.py"
-SAMPLED = CONTRACTS + "sampled_groups.py"
+COMPLETED = CONTRACTS + "completed_groups.py"
 DENSITY = CONTRACTS + "input_density.py"
 
 
@@ -309,8 +309,8 @@ OBSERVATIONS = [
         ("np.bincount(index, z / variance) / precision", "np.bincount(index, z) / precision"),
         ("-0.5 * (logs + scatter)", "-0.5 * logs"),
         ("np.log(precision / (2.0 * np.pi)).sum() + ", "", SAMPLER),
-        ("- offset - prior[self.rows] - noise", "- offset - prior[self.rows]"),
-        ("return offset + prior + multiply", "return prior + multiply"),
+        ("self.mean - offset - seen - noise", "self.mean - offset - seen"),
+        ("return offset + through.apply", "return through.apply"),
         ("logs *= -0.5 / variance", "logs *= -1.0 / variance"),
         ("logs += self._log_weights", "pass"),
         ("+ top - 0.5 * np.log(2.0 * np.pi * variance)", "+ top"),
@@ -369,20 +369,18 @@ LEARNING = [
         ("value + self._objective.log_hyperprior(vector)", "value"),
         ("- self._rng.exponential()", "- 0.1"),
         ("(step, high) if step < 0.0 else (low, step)", "(low, step) if step < 0.0 else (step, high)"),
-        ("with_known_variance(noise**2, self._known)", "noise**2"),
+        ("with_known_variance(own, self.target_variance)", "own"),
         ("if stack_tables else runs", "if not stack_tables else runs"),
         ("share / len(run.values)) for", "share) for"),
     ),
     *_of(
-        "conditional/sampled_groups.py",
-        SAMPLED,
-        ("/ np.sqrt(freedom[freedom > 0.0])[:, None]", ""),
-        ("np.sqrt(1.0 + uncertainty / within)", "np.sqrt(1.0 + 0.0 * uncertainty / within)"),
-        ("logs -= logsumexp(logs + np.log(counts), axis=1)[:, None]", "logs = logs"),
-        ("unlisted**2 * (about_center", "unlisted * (about_center"),
-        ("(1.0 - about_center) / left", "(1.0 - about_center) / sizes"),
-        ("- sampling.mean(axis=0)", ""),
-        ("overall + reliability * (means - overall)", "means"),
+        "conditional/completed_groups.py",
+        COMPLETED,
+        ("np.sqrt(gain * sampling)", "np.sqrt(sampling)"),
+        ("+ gain * (means - means.mean(axis=0))", "+ (means - means.mean(axis=0))"),
+        ("portion = (counts / sizes)", "portion = (0.0 * counts)"),
+        ("self.log_densities(difference, scale) - gaussian", "self.log_densities(difference, scale)"),
+        ("sizes - counts, settings.many", "sizes, settings.many"),
     ),
     *_of(
         "conditional/residual_density.py",
@@ -490,7 +488,7 @@ INFERENCE = [
         "lfi/methods/kernel_posterior.py",
         SIMULATORS,
         ("return log_evidence - float(", "return log_evidence + float("),
-        ("source.herding(points, kernel)", "source.normalized().herding(points, kernel)"),
+        ("source.herding(self.points, self.kernel)", "source.normalized().herding(self.points, self.kernel)"),
         ("outer.scale * inner.scale)", "inner.scale)"),
     ),
 ]
