@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
 
 
 THEOREMS, CONTRACTS = "tests/theorems/test_", "tests/contracts/test_"
-ALGEBRA = CONTRACTS + "linear_algebra.py"
+ALGEBRA = "tests/linalg/test_linalg.py"
 KERNELS = CONTRACTS + "every_kernel.py"
 FEATURES = CONTRACTS + "every_feature_map.py"
 POSTERIORS = CONTRACTS + "every_posterior.py"
@@ -40,7 +40,7 @@ LATENT = CONTRACTS + "latent_inputs.py"
 SAMPLER = CONTRACTS + "latent_sampler.py"
 LAPLACE = CONTRACTS + "laplace.py"
 AVERAGES = CONTRACTS + "model_average.py"
-SAMPLED = CONTRACTS + "sampled_groups.py"
+COMPLETED = CONTRACTS + "completed_groups.py"
 DENSITY = CONTRACTS + "input_density.py"
 
 
@@ -116,7 +116,7 @@ KERNELS_AND_FEATURES = [
         ("u / (1.0 + u) - logs", "-logs", KERNELS),
         ("-2.0 * spread, lengthscale", "2.0 * spread, lengthscale", KERNELS),
         ("2.0 * (row_sums * left - first) / lengthscale", "2.0 * (row_sums * left + first) / lengthscale", KERNELS),
-        ("column_sums * right - bar.T", "right - bar.T", KERNELS),
+        ("column_sums * right - second", "right - second", KERNELS),
         ("cosine * sine_bar - sine * cosine_bar", "cosine * sine_bar + sine * cosine_bar", KERNELS),
         ("cosine * cosine_bar + sine * sine_bar", "cosine * cosine_bar - sine * sine_bar", KERNELS),
         ("sine_bar - sine * cosine_bar) * (2.0", "sine_bar - sine * cosine_bar) * (1.0", KERNELS),
@@ -158,7 +158,7 @@ KERNELS_AND_FEATURES = [
         ("size=n, p=weights", "size=n, p=None"),
         ("self.variance * self.kernel.diagonal(a)", "self.kernel.diagonal(a)", KERNELS),
         ("operator.mul, (part.diagonal", "operator.add, (part.diagonal", KERNELS),
-        ("pull_inner(self.variance * adjoint", "pull_inner(adjoint", KERNELS),
+        ("self.variance * slope for", "slope for", KERNELS),
         ("grams[:i] + grams[i + 1 :]", "grams", KERNELS),
         ("self.exponent * gram **", "gram **", KERNELS),
         ("float(np.vdot(adjoint, gram))", "float(np.vdot(adjoint, self.variance * gram))", KERNELS),
@@ -286,7 +286,7 @@ OBSERVATIONS = [
             "np.unique(self.groups, return_counts=True)[1] / self",
         ),
         ("return noise + target_variance", "return noise"),
-        ("add_to_diagonal(noise, target_variance)", "pass"),
+        ("add_to_diagonal(matrix, target_variance)", "pass"),
         ("self.y, tau**2,", "self.y, self.noise**2,"),
         ('gradient["noise"] += 2.0 * self.noise * ridge_bar', 'gradient["noise"] += 0.0', TASKS),
         ('["mediator_noise"] = 2.0 *', '["mediator_noise"] = 1.0 *'),
@@ -309,8 +309,8 @@ OBSERVATIONS = [
         ("np.bincount(index, z / variance) / precision", "np.bincount(index, z) / precision"),
         ("-0.5 * (logs + scatter)", "-0.5 * logs"),
         ("np.log(precision / (2.0 * np.pi)).sum() + ", "", SAMPLER),
-        ("- offset - prior[self.rows] - noise", "- offset - prior[self.rows]"),
-        ("return offset + prior + multiply", "return prior + multiply"),
+        ("self.mean - offset - seen - noise", "self.mean - offset - seen"),
+        ("return offset + through.apply", "return through.apply"),
         ("logs *= -0.5 / variance", "logs *= -1.0 / variance"),
         ("logs += self._log_weights", "pass"),
         ("+ top - 0.5 * np.log(2.0 * np.pi * variance)", "+ top"),
@@ -333,11 +333,9 @@ OBSERVATIONS = [
         ("+ scatter + logs)", "+ logs)"),
         ("np.diagonal(self._gram) - (half", "np.diagonal(self._gram) + (half"),
         ("0.5 * (np.outer(beta, beta) - multiply", "0.5 * (np.outer(beta, beta) + multiply", POSTERIORS),
-        ("mean_bar = float(beta.sum())", "mean_bar = 0.0", POSTERIORS),
+        ("np.array([beta.sum()])", "np.array([0.0])", POSTERIORS),
         ("self._squares() / v**2 - 1.0 / v", "self._squares() / v**2", POSTERIORS),
         ("pulled.a + pulled.b", "pulled.a", POSTERIORS),
-        ("part.variance + part.mean**2 for part", "part.variance for part", AVERAGES),
-        ("axis=0, b=weights[:, None])", "axis=0)", AVERAGES),
     ),
 ]
 
@@ -371,20 +369,18 @@ LEARNING = [
         ("value + self._objective.log_hyperprior(vector)", "value"),
         ("- self._rng.exponential()", "- 0.1"),
         ("(step, high) if step < 0.0 else (low, step)", "(low, step) if step < 0.0 else (step, high)"),
-        ("with_known_variance(noise**2, self._known)", "noise**2"),
+        ("with_known_variance(own, self.target_variance)", "own"),
         ("if stack_tables else runs", "if not stack_tables else runs"),
         ("share / len(run.values)) for", "share) for"),
     ),
     *_of(
-        "conditional/sampled_groups.py",
-        SAMPLED,
-        ("/ np.sqrt(freedom[freedom > 0.0])[:, None]", ""),
-        ("np.sqrt(1.0 + uncertainty / within)", "np.sqrt(1.0 + 0.0 * uncertainty / within)"),
-        ("logs -= logsumexp(logs + np.log(counts), axis=1)[:, None]", "logs = logs"),
-        ("unlisted**2 * (about_center", "unlisted * (about_center"),
-        ("(1.0 - about_center) / left", "(1.0 - about_center) / sizes"),
-        ("- sampling.mean(axis=0)", ""),
-        ("overall + reliability * (means - overall)", "means"),
+        "conditional/completed_groups.py",
+        COMPLETED,
+        ("np.sqrt(gain * sampling)", "np.sqrt(sampling)"),
+        ("+ gain * (means - means.mean(axis=0))", "+ (means - means.mean(axis=0))"),
+        ("portion = (counts / sizes)", "portion = (0.0 * counts)"),
+        ("self.log_densities(difference, scale) - gaussian", "self.log_densities(difference, scale)"),
+        ("sizes - counts, settings.many", "sizes, settings.many"),
     ),
     *_of(
         "conditional/residual_density.py",
@@ -442,6 +438,8 @@ REGRESSION = [
         MIXTURES,
         ("part + (mean - center) ** 2 for", "part for"),
         ("weight * (within + step[:, None] * step[None, :])", "weight * within"),
+        ("part.variance + part.mean**2 for part", "part.variance for part", AVERAGES),
+        ("axis=0, b=weights[:, None])", "axis=0)", AVERAGES),
     ),
     *_of(
         "gp/conditioning.py",
@@ -490,7 +488,7 @@ INFERENCE = [
         "lfi/methods/kernel_posterior.py",
         SIMULATORS,
         ("return log_evidence - float(", "return log_evidence + float("),
-        ("source.herding(points, kernel)", "source.normalized().herding(points, kernel)"),
+        ("source.herding(self.points, self.kernel)", "source.normalized().herding(self.points, self.kernel)"),
         ("outer.scale * inner.scale)", "inner.scale)"),
     ),
 ]

@@ -17,15 +17,6 @@ POINTS, WEIGHTS = RNG.standard_normal((30, 2)), RNG.uniform(-0.3, 1.0, 30)
 WEIGHTS /= WEIGHTS.sum()
 
 
-def test_mmd_is_the_norm_of_the_difference():
-    mu = MeanEmbedding(kernels.RBF(), POINTS[:20], WEIGHTS[:20])
-    nu = MeanEmbedding(kernels.RBF(), POINTS[15:], WEIGHTS[15:])
-    squared = mu.inner(mu) - 2.0 * mu.inner(nu) + nu.inner(nu)
-    assert mu.mmd(nu) == pytest.approx(np.sqrt(squared), rel=1e-10)
-    assert mu.mmd(mu) == pytest.approx(0.0, abs=1e-7)
-    assert mu.inner(nu) == pytest.approx(nu.inner(mu), rel=1e-12)
-
-
 def test_expectation_takes_values_functions_and_several_columns():
     mu = MeanEmbedding(kernels.RBF(), POINTS, WEIGHTS)
     assert mu.expectation(POINTS[:, 0]) == pytest.approx(WEIGHTS @ POINTS[:, 0])

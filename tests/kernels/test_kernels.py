@@ -11,30 +11,6 @@ RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((7, 2)), RNG.standard_normal((5, 2))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "expected"),
-    [
-        (kernels.RBF(0.7), oracle_kernels.rbf(A, B, 0.7)),
-        (kernels.Matern12(0.7), oracle_kernels.matern12(A, B, 0.7)),
-        (kernels.Matern32(0.7), oracle_kernels.matern32(A, B, 0.7)),
-        (kernels.Matern52(0.7), oracle_kernels.matern52(A, B, 0.7)),
-        (kernels.RationalQuadratic(0.7, 1.4), oracle_kernels.rational_quadratic(A, B, 0.7, 1.4)),
-        (kernels.Periodic(0.7, 1.4), oracle_kernels.periodic(A, B, 0.7, 1.4)),
-        (kernels.Linear(), oracle_kernels.linear(A, B)),
-        (kernels.Polynomial(3, 0.4), oracle_kernels.polynomial(A, B, 3, 0.4)),
-        (kernels.Categorical(), oracle_kernels.categorical(A, B)),
-    ],
-)
-def test_gram_equals_a_scalar_loop(kernel, expected):
-    np.testing.assert_allclose(kernel(A, B), expected, rtol=1e-12, atol=1e-14)
-
-
-def test_one_lengthscale_a_column_is_scaling_the_columns():
-    np.testing.assert_allclose(
-        kernels.RBF([0.5, 2.0])(A, B), kernels.RBF()(A / [0.5, 2.0], B / [0.5, 2.0]), rtol=1e-13
-    )
-
-
 def test_composition_is_that_of_the_gram_matrices():
     k1, k2 = kernels.RBF(0.7), kernels.Matern32(1.2)
     np.testing.assert_allclose((2.0 * k1 + k2)(A, B), 2.0 * k1(A, B) + k2(A, B), rtol=1e-14)

@@ -14,6 +14,7 @@ from decond.linalg import (
     LowRankPlusNoise,
     NotPositiveDefiniteError,
     cholesky,
+    cholesky_if,
     gaussian_log_density,
     gaussian_log_density_pullback,
     half_solve_pullback,
@@ -25,6 +26,7 @@ from decond.linalg import (
     square_root,
     symmetric_product,
     times_symmetric,
+    with_jitter,
 )
 
 RNG = np.random.default_rng(0)
@@ -55,6 +57,7 @@ def test_factor_solves_in_either_layout(matrix, order):
     pairs = [
         (factor.lower, root),
         (factor.inverse_diagonal(), np.diag(inverse)),
+        (np.tril(factor.inverse()), np.tril(inverse)),
         (mirrored(factor.inverse()), inverse),
         (mirrored(factor.inverse_root().sandwich(B.T)), B.T @ inverse @ B),
     ]
@@ -222,9 +225,16 @@ def test_general_solve_says_what_is_singular():
         solve_general(np.zeros((2, 2)), np.ones((2, 1)), "KD")
 
 
-def test_condition_is_estimated_from_the_factor():
-    matrix = np.diag([4.0, 1.0, 1e-6])
-    assert cholesky(matrix, "S").condition(4.0) == pytest.approx(4e6, rel=1e-9)
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_condition_and_jitter_do_not_depend_on_units(matrix, scale):
+    """A diagonal matrix has the ratio of its entries as its condition; jitter is relative to the mean diagonal."""
+    diagonal = scale * np.diag([1.0, 5.0, 20.0])
+    assert cholesky(diagonal, "S").condition(20.0 * scale) == pytest.approx(20.0)
+    assert cholesky_if(diagonal, condition=19.0) is None
+    assert cholesky_if(diagonal, condition=21.0).size == 3
+    added = with_jitter(scale * matrix) - scale * matrix
+    expected = 1e-10 * scale * np.diag(matrix).mean() * np.eye(len(matrix))
+    np.testing.assert_allclose(added, expected, rtol=1e-3, atol=1e-14 * scale * np.abs(matrix).max())
 
 
 def test_products_of_empty_matrices_are_empty_or_zero():

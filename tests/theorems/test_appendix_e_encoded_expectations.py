@@ -1,8 +1,6 @@
 """Table E.1: mean embeddings and their encoded expectations, one test for each equation claimed."""
 
 import numpy as np
-import oracle_kernels
-import oracles
 import pytest
 
 from decond import (
@@ -97,16 +95,6 @@ def test_table_e_1_xy_transpose_is_the_operator_of_the_other_direction(sample, o
     transposed = operators[0].T(sample.y_star, sample.x_star)
     np.testing.assert_allclose(transposed, C_YX(sample.y_star, sample.x_star), rtol=1e-12)
     np.testing.assert_allclose(transposed, operators[0](sample.x_star, sample.y_star).T, rtol=1e-12)
-
-
-def test_table_e_1_xy_operator_on_features(sample):
-    """The same operator as the matrix Phi Psi^T / n of finite features."""
-    Phi, Phi_star = (oracle_kernels.polynomial_features(x) for x in (sample.x, sample.x_star))
-    Psi, Psi_star = (oracle_kernels.polynomial_features(y) for y in (sample.y, sample.y_star))
-    polynomial = kernels.Polynomial(degree=2)
-    C_XY = CrossCovarianceOperator(polynomial, polynomial, sample.x, sample.y)
-    expected = Phi_star.T @ oracles.cross_covariance(Phi, Psi) @ Psi_star
-    np.testing.assert_allclose(C_XY(sample.x_star, sample.y_star), expected, rtol=1e-11)
 
 
 def test_table_e_1_x_given_y_mean_map_definition(wide):

@@ -4,7 +4,7 @@ import numpy as np
 import oracles
 import pytest
 
-from decond import DeconditionalMeanOperator, KernelBayesRule, features
+from decond import DeconditionalMeanOperator, KernelBayesRule
 
 LAMBDA, EPSILON = 0.02, 0.03
 RULES = {
@@ -46,15 +46,6 @@ def uneven(sample):
     return y_prior
 
 
-@pytest.mark.parametrize("form", ["task", "transformation"])
-def test_table_f_1_dmo_and_dmo_w(sample, form):
-    """Both computational forms are the same operator."""
-    A = sample.A(LAMBDA)
-    weights = fit_dmo(sample, form=form).weights(sample.x_star)
-    for oracle in (oracles.dmo_weights, oracles.dmo_weights_woodbury):
-        np.testing.assert_allclose(weights, oracle(sample.K, A, sample.k_star, EPSILON), rtol=1e-9)
-
-
 @pytest.mark.parametrize("rule", RULES, ids="-".join)
 def test_table_f_1_kernel_bayes_rule(sample, rule):
     expected = RULES[rule](sample.K, sample.A(LAMBDA), sample.k_star, EPSILON)
@@ -73,31 +64,6 @@ def test_table_f_1_kernel_bayes_rule_with_negative_prior_weights(sample, rule, u
     expected = RULES[rule](sample.K, A, sample.k_star, EPSILON)
     fitted = fit_rule(sample, *rule, y_prior=uneven)
     np.testing.assert_allclose(fitted.weights(sample.x_star), expected, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", TABLE, ids="-".join)
-def test_table_f_1_operators_give_the_computational_form(sample, rule):
-    """Joint, evidence and posterior columns in feature space, against the weights of decond."""
-    phi, psi = features.Polynomial(2), features.Polynomial(3)
-    Phi, Psi, Psi_tilde = phi(sample.x).T, psi(sample.y).T, psi(sample.y_tilde).T
-    mu = oracles.mean_embedding(Psi_tilde)
-    evidence = oracles.third_order(Phi, Phi, Psi, mu, LAMBDA)
-    if rule[0] == "a":
-        joint = oracles.empirical_cmo(Phi, Psi, LAMBDA) @ oracles.covariance(Psi_tilde)
-    else:
-        joint = oracles.third_order(Phi, Psi, Psi, mu, LAMBDA)
-    invert = oracles.posterior_operator_I if rule[1] == "I" else oracles.posterior_operator_II
-    fitted = KernelBayesRule(
-        phi.kernel(),
-        psi.kernel(),
-        variant=rule[0],
-        regularizer=rule[1],
-        regularization=LAMBDA,
-        evidence_regularization=EPSILON,
-    ).fit(sample.x, sample.y, sample.y_tilde)
-    points = Psi_tilde if rule[0] == "a" else Psi
-    expected = invert(joint, evidence, EPSILON) @ phi(sample.x_star).T
-    np.testing.assert_allclose(points @ fitted.weights(sample.x_star), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("regularizer", ["I", "II"])
