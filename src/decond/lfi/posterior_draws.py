@@ -518,6 +518,12 @@ class ModelProbabilities(dict[str, float]):
         The log evidence of each model and its standard error.
     interval : dict
         A 95 % interval of each probability, from the errors of all log evidences.
+
+    Examples
+    --------
+    >>> found = ModelProbabilities(np.array([0.5, 0.5]), {"a": 0.0, "b": np.log(3.0)}, {"a": 0.1, "b": 0.1})
+    >>> round(found["b"], 2)
+    0.75
     """
 
     def __init__(self, prior: NDArray[np.float64], log_evidence: dict[str, float], error: dict[str, float]) -> None:
@@ -567,6 +573,18 @@ def model_probabilities(
     ------
     ArgumentError
         If a posterior has no log evidence of the data, or the observations differ.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> from decond import lfi
+    >>> prior, method = lfi.Prior({"mean": stats.norm()}), lfi.ResidualLikelihood()
+    >>> def posterior(noise):
+    ...     sims = lfi.simulate(lambda theta, rng: theta + noise * rng.standard_normal(1), prior, 200)
+    ...     return method.fit(sims, prior).posterior([2.0])
+    >>> found = lfi.model_probabilities({"narrow": posterior(0.1), "wide": posterior(3.0)})
+    >>> found["wide"] > found["narrow"]
+    True
     """
     if len(posteriors) < 2:
         raise ArgumentError("posteriors", f"posteriors has {len(posteriors)} model(s); give at least two by name.")
