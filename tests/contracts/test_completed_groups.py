@@ -129,14 +129,24 @@ def test_rows_that_are_a_sample_flatten_f_less_if_that_is_said():
         assert np.all(np.abs(mean - [-1.0, 1.0]) < 1.96 * std)
 
 
-def test_candidates_are_the_listed_rows_and_a_model_of_the_others():
+def test_labels_of_a_mediator_and_of_groups_give_the_same_model():
     x, group, z = draw(0)
     labels = np.array([f"group {j:02d}" for j in range(60)])
-    gp = AggregateGP(n_restarts=0).fit(x, labels[group], z, group_sizes=dict.fromkeys(labels, 100))
-    names = {"the listed rows", "completed groups"}
-    assert set(gp.summary().index) <= names
-    same = TaskTransformedGP(n_restarts=0).fit(x, labels[group], labels, z, group_sizes=100)
-    assert set(same.summary().index) == set(gp.summary().index)
+    gp = AggregateGP().fit(x, labels[group], z, group_sizes=dict.fromkeys(labels, 100))
+    assert list(gp.summary().index) == ["completed groups"]
+    same = TaskTransformedGP().fit(x, labels[group], labels, z, group_sizes=100)
+    assert list(same.summary().index) == ["completed groups"]
     np.testing.assert_allclose(same.predict([[-1.0], [1.0]]), gp.predict([[-1.0], [1.0]]), rtol=1e-6)
     complete = AggregateGP(n_restarts=0).fit(x, labels[group], z)
     assert list(complete.summary().index) == ["the listed rows"]
+
+
+def test_completions_that_no_draw_uses_are_dropped():
+    x, group, z = draw(0, groups=12)
+    gp = AggregateGP().fit(x, group, z, group_sizes=np.inf)
+    seen = gp.average_.best.observation
+    assert seen.transformation.shape[1] == len(seen.weights) < 12 * 50
+    np.testing.assert_allclose(seen.weights.sum(axis=0), 1.0)
+    owner = np.argmax(seen.weights, axis=1)
+    for values in gp.average_.candidates[0].values:
+        np.testing.assert_array_equal(owner[values["observation.assignment"]], np.arange(12))

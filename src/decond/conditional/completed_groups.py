@@ -1,9 +1,10 @@
 """Groups of which only some rows are listed: draws of what the whole group may be.
 
-A random-effects model of x: row i of group j is c_j + s_j u_i. Centers are Gaussian about a common one, scales are
-about a common one as in Smyth (2004, doi:10.2202/1544-6115.1027), and u has a density of any shape. What the groups
-have in common is estimated from the listed rows: variances by moments, then the shape in a few rounds. Each draws
-centers and scales given the shape, and learns the shape from the residuals (stochastic EM, Celeux & Diebolt 1985).
+A random-effects model of x: row i of group j is c_j + s_j u_i. Centers are Gaussian about a common one, scales of
+each column are about a common one as in Smyth (2004, doi:10.2202/1544-6115.1027), and u has a density of any shape.
+What the groups have in common is estimated from the listed rows: variances by moments, then the shape in a few
+rounds. Each draws centers and scales given the shape, and learns the shape from the residuals (stochastic EM, Celeux
+& Diebolt 1985).
 
 Draws of c_j, s_j and of the rows that are not listed complete a group. Which draw is right, its target may tell.
 """
@@ -13,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.spatial import cKDTree
 from scipy.special import digamma, polygamma
 
@@ -76,7 +76,8 @@ def completed_groups(
     Returns
     -------
     CompletedGroups or None
-        None if x does not vary, or not within groups.
+        None if x does not vary, or not within groups, or if completions rest on fewer rows (in effective numbers) than
+        are listed of a group, which then stand for it better.
 
     Examples
     --------
@@ -100,14 +101,16 @@ def completed_groups(
     chosen = rng.integers(m * k, size=missing)
     drawn = centers[chosen] + scales[chosen] * effects.residual[rng.integers(len(effects.residual), size=missing)]
     support = np.vstack([x[kept], np.tile(x.mean(axis=0), (missing, 1))])
-    support[len(kept) :, moving] = effects.in_data_units(drawn)
+    support[len(kept) :, moving] = drawn * effects.unit
     rows = np.vstack([effects.rows[kept], drawn])
 
-    logs = effects.log_densities(rows[:, None, :] - centers, scales[:, 0])
+    logs = effects.log_densities(rows[:, None, :] - centers, scales)
     densities = np.exp(logs - logs.max(axis=1, keepdims=True))
     origin = (counts * len(kept) / len(x) + missing / m) / len(rows)  # the density that the support comes from
     densities /= (densities.reshape(len(rows), m, k).mean(axis=2) @ origin)[:, None]
     densities /= densities.sum(axis=0)
+    if np.mean(1.0 / (densities**2).sum(axis=0)) < np.mean(counts):
+        return None
     left = np.where(np.isfinite(sizes), sizes - counts, settings.many)
     others = rng.multinomial(np.maximum(left, 1.0).astype(int)[owner], densities.T).T.astype(np.float64)
     listed = np.zeros((len(rows), m))
@@ -119,10 +122,9 @@ def completed_groups(
 
 @dataclass
 class _RandomEffects:
-    """The model, in a basis where the covariance within groups is I and that of the centers is diagonal."""
+    """The model, in units in which the mean squared scale is one in every column."""
 
-    basis: Array
-    within: Array
+    unit: Array
     rows: Array
     group: NDArray[np.intp]
     counts: NDArray[np.intp]
@@ -130,7 +132,7 @@ class _RandomEffects:
     """Variances of the centers (d,)."""
     freedom: Array
     squares: Array
-    """Of each group: s_j² is `squares` over χ² with `freedom` degrees, given the listed rows."""
+    """(m, d) each: s_j² of a column is `squares` over χ² with `freedom` degrees, given the listed rows."""
     residual: Array
     """Draws of u."""
 
@@ -138,34 +140,21 @@ class _RandomEffects:
     def of(cls, x: Array, group: NDArray[np.intp]) -> "_RandomEffects | None":
         """Return the model with variances by moments; None if x does not vary within groups."""
         counts = np.bincount(group)
-        means = _sums(group, x) / counts[:, None]
-        residual = x - means[group]
-        within = residual.T @ residual / (counts - 1).sum()
-        if np.any(np.diagonal(within) <= 1e-12 * x.var(axis=0)):
+        within = ((x - (_sums(group, x) / counts[:, None])[group]) ** 2).sum(axis=0) / (counts - 1).sum()
+        if np.any(within <= 1e-12 * x.var(axis=0)):
             return None
-        within += 1e-9 * np.diag(np.diagonal(within))
-        between, basis = eigh(np.atleast_2d(np.cov(means.T)) - within * np.mean(1.0 / counts), within)
-        residual = residual @ basis
-        squares, freedom = np.bincount(group, (residual**2).sum(axis=1)), x.shape[1] * (counts - 1.0)
-        prior_freedom, prior_square = _scale_prior(squares, freedom)
-        squares, freedom = squares + prior_freedom * prior_square, freedom + prior_freedom
+        unit = np.sqrt(within)
+        rows = x / unit
+        means = _sums(group, rows) / counts[:, None]
+        residual = rows - means[group]
+        between = means.var(axis=0, ddof=1) - np.mean(1.0 / counts)
+        squares, freedom = _sums(group, residual**2), (counts - 1.0).astype(np.float64)
+        priors = np.array([_scale_prior(column, freedom) for column in squares.T])
+        squares, freedoms = squares + priors[:, 0] * priors[:, 1], freedom[:, None] + priors[:, 0]
         several = (counts > 1)[group]
-        scale = np.sqrt(np.maximum(1.0 - 1.0 / counts, 0.5) * squares / freedom)
-        return cls(
-            basis,
-            within,
-            x @ basis,
-            group,
-            counts,
-            np.maximum(between, 1e-6 * max(float(between.max()), 1e-6)),
-            freedom,
-            squares,
-            (residual / scale[group][:, None])[several],
-        )
-
-    def in_data_units(self, rows: Array) -> Array:
-        """Return rows of this basis in the columns of x."""
-        return rows @ self.basis.T @ self.within
+        scale = np.sqrt(np.maximum(1.0 - 1.0 / counts, 0.5)[:, None] * squares / freedoms)
+        shape = (residual / scale[group])[several]
+        return cls(unit, rows, group, counts, np.maximum(between, 1e-6), freedoms, squares, shape)
 
     def learn_shape(self, settings: CompletionSettings, rng: np.random.Generator) -> None:
         """Set the density of u by stochastic EM."""
@@ -186,30 +175,31 @@ class _RandomEffects:
         self._components = np.sqrt(1.0 - self._density.width**2) * points
 
     def draw(self, count: int, proposals: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return draws of scales (m, count, 1) and centers (m, count, d) of the groups.
+        """Return draws of scales and centers of the groups, (m, count, d) each.
 
         Proposals come from the posterior for Gaussian u. They are resampled by the ratio of the density to that.
         """
         m = len(self.counts)
         means = _sums(self.group, self.rows) / self.counts[:, None]
-        scales = np.sqrt(self.squares[:, None] / rng.chisquare(self.freedom[:, None], size=(m, proposals)))
-        sampling = (scales**2 / self.counts[:, None])[:, :, None]
+        shape = (m, proposals, self.rows.shape[1])
+        scales = np.sqrt(self.squares[:, None] / rng.chisquare(self.freedom[:, None], size=shape))
+        sampling = scales**2 / self.counts[:, None, None]
         gain = self.between / (self.between + sampling)
         centers = means.mean(axis=0) + gain * (means - means.mean(axis=0))[:, None, :]
         centers = centers + np.sqrt(gain * sampling) * rng.standard_normal(centers.shape)
         difference, scale = self.rows[:, None, :] - centers[self.group], scales[self.group]
-        gaussian = -0.5 * (difference**2).sum(axis=2) / scale**2 - self.rows.shape[1] * np.log(scale)
+        gaussian = (-0.5 * (difference / scale) ** 2 - np.log(scale)).sum(axis=2)
         logs = _sums(self.group, self.log_densities(difference, scale) - gaussian)
         cumulative = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
         heights = rng.random((m, count)) * cumulative[:, -1:]
         chosen = (cumulative[:, None, :] < heights[:, :, None]).sum(axis=2)
         groups = np.arange(m)[:, None]
-        return scales[groups, chosen][:, :, None], centers[groups, chosen]
+        return scales[groups, chosen], centers[groups, chosen]
 
     def log_densities(self, difference: Array, scale: Array) -> Array:
-        """Return log densities of rows less centers (q, k, d), given scales (q, k) or (k,), up to a constant."""
-        d, width = difference.shape[2], self._density.width
-        u = self._density.whitened((difference / scale[..., None]).reshape(-1, d))
+        """Return log densities of rows less centers (q, k, d), given scales (q, k, d) or (k, d), up to a constant."""
+        width = self._density.width
+        u = self._density.whitened((difference / scale).reshape(-1, difference.shape[2]))
         if width == 1.0:
             logs = -0.5 * (u**2).sum(axis=1)
         else:
@@ -217,7 +207,7 @@ class _RandomEffects:
             for component in self._components:
                 total += np.exp(-0.5 / width**2 * ((u - component) ** 2).sum(axis=1))
             logs = np.log(np.maximum(total, 1e-300))
-        return logs.reshape(difference.shape[:2]) - d * np.log(scale)
+        return logs.reshape(difference.shape[:2]) - np.log(scale).sum(axis=-1)
 
 
 def _sums(group: NDArray[np.intp], values: Array) -> Array:

@@ -159,24 +159,23 @@ def learn_groups(
     progress : callable or None
         As for `fit`.
     """
-    fits = [estimator._learn_fixed("the listed rows", seen, z, choice, progress)]
     completed = None
     if seen.unlisted.any() and seen.x.dtype.kind == "f" and z[0].size == 1 and not seen.individual_noise:
         group = np.unique(seen.groups, return_inverse=True)[1]
         completed = completed_groups(seen.x, group, np.asarray(seen.group_sizes), estimator.seed)
-    if completed is not None:
-        latent = LatentInput(
-            completed.support,
-            completed.probabilities,
-            transformation=completed.completions,
-            repeats=seen.repeats,
-            target_variance=seen.target_variance,
-        )
-        table, settings = completed.probabilities, SamplerSettings(warmup=100)
-        first = fits[0].result
-        fits.append(
-            estimator._sample_latent(
-                "completed groups", latent, [table], z, choice, settings, first=first, progress=progress
-            )
-        )
-    estimator._conclude(fits, z)
+    if completed is None:
+        estimator._conclude([estimator._learn_fixed("the listed rows", seen, z, choice, progress)], z)
+        return
+    start = estimator._learn_fixed("the listed rows", seen, z, choice, progress, restarts=0, integrate=False).result
+    latent = LatentInput(
+        completed.support,
+        completed.probabilities,
+        transformation=completed.completions,
+        repeats=seen.repeats,
+        target_variance=seen.target_variance,
+    )
+    settings = SamplerSettings(kept=25)  # of one table, where several would give as many draws together
+    fit = estimator._sample_latent(
+        "completed groups", latent, [completed.probabilities], z, choice, settings, False, start, progress
+    )
+    estimator._conclude([fit], z, start.evaluations)

@@ -392,20 +392,18 @@ class PosteriorRegressor(ProbabilisticRegressor):
         z: np.ndarray,
         choice: KernelChoice,
         progress: Progress | None,
-        first: FitResult | None = None,
+        restarts: int | None = None,
+        integrate: bool = True,
     ) -> Fit:
-        """Learn the kernel and the noises that are there, for an observation with a fixed M.
-
-        After the `first` search for another observation, this one starts from where that one ended.
-        """
+        """Learn the kernel and the noises that are there, for an observation with a fixed M."""
         self._warn_of_memory(len(observation.x), len(z))
         model = Model(FunctionPrior(choice.kernel), observation)
         values = model.values()
         noises = [f"observation.{name}" for name in ("noise", "individual_noise")]
         paths = [path for path in noises if values.get(path)]
         bounds = {path: noise_range(z) for path in paths}
-        extra = Extra(paths, bounds) if first is None else Extra(paths, bounds, restarts=0, also=[first.parameters])
-        return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress)
+        extra = Extra(paths, bounds, restarts=restarts)
+        return self._learn(name, model, z, choice.under("prior.kernel."), extra, progress, integrate)
 
     def _sample_latent(
         self,
@@ -440,7 +438,9 @@ class PosteriorRegressor(ProbabilisticRegressor):
         held_out = float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan
         words = f"{len(candidate.values)} draws from chains for {len(tables)} table(s)."
         sweeps = len(tables) * 2 * (settings.warmup + settings.sweeps)
-        return Fit(candidate, FitResult(model, candidate.medians(), held_out, "sampled", words, sweeps, 0, ()))
+        return Fit(
+            candidate, FitResult(candidate.model, candidate.medians(), held_out, "sampled", words, sweeps, 0, ())
+        )
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
         """Build the posterior without learning anything."""

@@ -14,7 +14,7 @@ chains are repeated for several bootstrap tables of them, and pooled.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -694,7 +694,23 @@ def _sample(
     weights = np.concatenate(
         [np.full(len(run.values), share / len(run.values)) for (run, _), share in zip(kept, shares, strict=True)]
     )
-    return Candidate(name, model, values, weights, LeftOut.mixture([run.left_out for run, _ in kept], shares))
+    left_out = LeftOut.mixture([run.left_out for run, _ in kept], shares)
+    return Candidate(name, *_without_unused_columns(model, values), weights, left_out)
+
+
+def _without_unused_columns(
+    model: Model, values: tuple[dict[str, Any], ...]
+) -> tuple[Model, tuple[dict[str, Any], ...]]:
+    """Return model and draws without the columns of a transformation that no draw uses, which would fill memory."""
+    seen: Any = model.observation
+    if seen.transformation is None:
+        return model, values
+    path = "observation.assignment"
+    used, inverse = np.unique([draw[path] for draw in values], return_inverse=True)
+    weights = seen.weights[used] / seen.weights[used].sum(axis=0)
+    smaller = Model(model.prior, seen.replace(weights=weights, transformation=seen.transformation[:, used]))
+    renumbered = inverse.reshape(len(values), -1)
+    return smaller, tuple({**draw, path: rows} for draw, rows in zip(values, renumbered, strict=True))
 
 
 def _stacked(runs: Sequence["_Run"], threshold: float) -> list[tuple["_Run", float]]:
@@ -724,15 +740,15 @@ class _Chain:
     ) -> None:
         self._objective = Objective(model, z, variables)
         self._prior, self._x = model.prior, model.prior.covariance.points(model.observation.x, "x")
-        self._seen: Any = model.observation
-        self._jacobian, self._z = self._seen.log_jacobian(z), self._seen.transformed(z)
+        self._seen = seen = cast(LatentInput, model.observation)
+        self._jacobian, self._z = seen.log_jacobian(z), seen.transformed(z)
         self._rng, self._settings = rng, settings
         self._vector = self._objective.vector_of(model.values())
         self._lower, self._upper = self._objective.bounds
         sizes = [variable.start.size for variable in variables]
         self._is_noise = np.repeat([float("observation.noise" in v.paths) for v in variables], sizes)
         self._state = _GibbsState(table, self._z, rng)
-        self._through = _Transformation(self._seen.transformation)
+        self._through = _Transformation(seen.transformation)
         self._offset, self._factored = float(model.prior.mean_of(1)[0]), b""
         self._state.draw_assignment(self._through.apply(f), self._variance(self._vector))
 
