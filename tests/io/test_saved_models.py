@@ -46,7 +46,9 @@ FITTED = {
     "TaskTransformedFeatures": lambda: estimators.TaskTransformedFeatures(n_features=12).fit(*TABLES),
     "TaskTransformedFeatures, as given": lambda: (
         estimators.TaskTransformedFeatures(
-            features.RandomFourier(kernels.RBF(), 10), 2.0 * kernels.RBF(0.5), optimize=False
+            features.RandomFourier(kernels.RBF(), 10),
+            features.RandomFourier(2.0 * kernels.RBF(0.5), 10),
+            optimize=False,
         )
         .partial_fit(None, None, PROBLEM.y_task, np.column_stack([PROBLEM.z_task, PROBLEM.z_task**2]))
         .partial_fit(X, PROBLEM.y)

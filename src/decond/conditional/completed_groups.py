@@ -76,8 +76,8 @@ def completed_groups(
     Returns
     -------
     CompletedGroups or None
-        None if x does not vary, or not within groups, or if completions rest on fewer rows (in effective numbers) than
-        are listed of a group, which then stand for it better.
+        None if x does not vary, or not within groups, or if completions rest on fewer rows (in effective numbers)
+        than are listed of a group, which then stand for it better.
 
     Examples
     --------
