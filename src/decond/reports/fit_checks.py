@@ -264,7 +264,7 @@ def edges(result: FitResult, targets: ArrayLike, settings: FitCheckSettings | No
     >>> [(edge.name, edge.harmless) for edge in edges(gp.fit_result_, np.sin(x))]
     [('noise', True)]
     """
-    deviation, small = float(np.std(targets)), (settings or FitCheckSettings()).small_noise
+    deviation, small = float(np.std(np.asarray(targets))), (settings or FitCheckSettings()).small_noise
     found: dict[str, Edge] = {}
     for listed in result.on_bounds:
         path = listed.partition(" ")[0]
