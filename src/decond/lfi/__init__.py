@@ -4,9 +4,7 @@
 `Simulations`; a method, ``method.fit(sims, prior).posterior(observed)``, gives a `Posterior`; `diagnostics` judge it.
 """
 
-from decond.comparison import Comparison
 from decond.lfi import diagnostics, exceptions
-from decond.lfi.compare_methods import compare
 from decond.lfi.diagnostics import diagnose
 from decond.lfi.exceptions import PosteriorWarning, SimulationError, SimulationWarning, StoreError
 from decond.lfi.methods.dme import DME
@@ -38,7 +36,6 @@ __all__ = [
     "MDN",
     "METHODS",
     "SMCABC",
-    "Comparison",
     "Method",
     "ModelProbabilities",
     "Posterior",
@@ -52,7 +49,6 @@ __all__ = [
     "Simulations",
     "StoreError",
     "batched",
-    "compare",
     "diagnose",
     "diagnostics",
     "exceptions",
