@@ -263,10 +263,8 @@ def edges(result: FitResult, targets: ArrayLike, settings: FitCheckSettings | No
     >>> [(edge.name, edge.harmless) for edge in edges(gp.fit_result_, np.sin(x))]
     [('noise', True)]
     """
-    deviation, small = (
-        float(np.std(np.asarray(targets, dtype=np.float64))),
-        (settings or FitCheckSettings()).small_noise,
-    )
+    deviation = float(np.std(np.asarray(targets, dtype=np.float64)))
+    small = (settings or FitCheckSettings()).small_noise
     found: dict[str, Edge] = {}
     for listed in result.on_bounds:
         path = listed.partition(" ")[0]
