@@ -170,11 +170,15 @@ def test_a_fit_of_groups_tells_its_facts_and_its_candidates():
     with_columns("days.csv", hours=24, se=0.5)
     printed = json.loads(decond(*DAYS, "--group-sizes", "hours", "--z-std", "se", "--json"))
     assert any("24" in fact for fact in printed["facts"])
+    assert printed["candidates"] == {"completed groups": 1.0}
+    assert len(load("model.decond").average_.candidates[0].model.observation.x) > 48  # also rows that are not listed
+
+
+def test_a_fit_of_pairs_tells_its_candidates():
+    write_pairs_and_task(20, 20)
+    printed = json.loads(decond(*TWO_TABLES, "--json"))
     assert sum(printed["candidates"].values()) == pytest.approx(1.0, abs=0.02)  # dropped ones are listed too
     assert len(printed["candidates"]) > 1
-    said = decond(*DAYS, "--group-sizes", "24", "--force")
-    assert all(name in said for name in printed["candidates"])
-    assert load("model.decond").average_.candidates[0].model.observation.x.shape == (48, 1)
 
 
 def test_single_measurements_are_sampled_and_saved():
