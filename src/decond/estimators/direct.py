@@ -4,8 +4,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from decond.checks import as_targets, check_size, column_names
 from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.features.feature_maps import FeatureMap
 from decond.gp import Direct
@@ -74,11 +75,12 @@ class DirectGP(PosteriorRegressor):
         -------
         self
         """
-        rows, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        z = self._centered(np.asarray(targets, dtype=np.float64))
+        rows, targets = self._validated(X, y, multi_output=True, y_numeric=True)
+        check_size(rows, "X", column_names(X))
+        z = self._centered(as_targets(targets, "y", len(rows), "X"))
         choice = self._chosen_kernel(self.kernel, rows, z)
         return self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
 
     def _known_columns(self, x: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, x, reset=False, dtype=np.float64)
+        return self._validated(x, reset=False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_finite
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_answer, check_finite
 from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
 from decond.estimators.defaults import plain_kernel
@@ -158,7 +158,7 @@ class DualEmbedding(IndirectRegressor):
     def predict(self, X: ArrayLike) -> Array:
         """Return f at the rows of X."""
         rows = as_rows(self._known_columns(X), "x")
-        return self.features_x_.transform(rows) @ self.weights_ + self.offset_
+        return check_answer(self.features_x_.transform(rows) @ self.weights_ + self.offset_, "X")
 
     def _fitted_state(self) -> dict[str, Any]:
         names = ("features_x", "weights", "offset", "regularization")
