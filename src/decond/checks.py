@@ -36,6 +36,7 @@ __all__ = [
     "check_size",
     "column_names",
     "frozen",
+    "order_of_rows",
     "value_names",
 ]
 
@@ -540,6 +541,34 @@ def check_answer(answer: np.ndarray, name: str) -> np.ndarray:
             "was fitted on; remove it.",
         )
     return answer
+
+
+def order_of_rows(*tables: np.ndarray) -> np.ndarray:
+    """Return the order that sorts rows by their columns: what is chosen by position then depends on the rows alone.
+
+    Parameters
+    ----------
+    *tables : ndarray of shape (n, d)
+        Tables with the same rows; columns may hold labels.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> order_of_rows(np.array([[2.0], [1.0], [2.0]]), np.array([["b"], ["c"], ["a"]], dtype=object))
+    array([1, 2, 0])
+    """
+    columns = [column for table in tables for column in table.T]
+    return np.lexsort([_sortable(column) for column in reversed(columns)])
+
+
+def _sortable(column: np.ndarray) -> np.ndarray:
+    """Return a column of numbers as it is, or one with labels as text."""
+    if column.dtype.kind != "O":
+        return column
+    return column.astype(np.float64 if _holds_numbers(column) and not _exceeds_float(column) else str)
 
 
 def frozen(array: ArrayLike) -> Any:

@@ -426,7 +426,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
     try:
         table = pyarrow.parquet.ParquetFile(path).read()
         names, frame = table.column_names, table.to_pandas(ignore_metadata=True)
-    except (pyarrow.ArrowException, OSError, UnicodeError, OverflowError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None
     _check_names(names, path.name)
     return frame.astype(dict.fromkeys(frame.select_dtypes("category").columns, object))

@@ -345,7 +345,7 @@ def _fingerprint(path: Path) -> tuple[int, int]:
 
 def _unreadable() -> tuple[type[Exception], ...]:
     """Return what pyarrow raises for files that it cannot read."""
-    return import_pyarrow().ArrowException, OSError, UnicodeError, OverflowError
+    return import_pyarrow().ArrowException, OSError, ValueError, OverflowError
 
 
 def _damaged(path: Path, error: Exception) -> DamagedFileError:
