@@ -1,8 +1,8 @@
 """The report of an inference: the posterior beside the prior, what it rests on, and whether to trust it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,14 @@ from decond.lfi import Posterior, diagnostics
 from decond.lfi.diagnostics.predictive_checks import share_as_remote
 from decond.lfi.exceptions import UnstablePosteriorWarning
 from decond.messages import listed, number, percent
-from decond.plotting import COLORS
-from decond.plotting.posterior_plot import joint_density, marginal_density, range_of
-from decond.reports.report_page import Check, Report, State, rendered
+from decond.plotting.display import COLORS, new_figure, plot_line, set_few_ticks, title_panel
+from decond.plotting.posterior_plot import PairsDisplay, marginal_density, range_of
+from decond.reports.report_page import Check, Report, State, picture, rendered
 
-__all__ = ["InferenceCheckSettings", "check_inference", "inference_report"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["InferenceCheckSettings", "check_inference", "draw_marginals", "inference_report"]
 
 Floats = NDArray[np.float64]
 Range = tuple[float, float]
@@ -49,15 +52,11 @@ class InferenceCheckSettings:
 
 
 @dataclass(frozen=True)
-class PairChartSettings:
-    """How much the charts of an inference show."""
+class InferencePictureSettings:
+    """How much a report of an inference shows."""
 
-    most_paired: int = 12
-    """Parameters of the pair plot at most: regions are kept for every pair."""
-    paired_at_first: int = 6
-    """Parameters that the pair plot shows at first; the others can be switched on."""
-    draws: int = 400
-    """Draws that can be switched on in the pair plot."""
+    most_parameters: int = 12
+    """Parameters that are drawn at most."""
     most_summaries: int = 40
     """Summaries of the observation that are listed at most."""
     prior_draws: int = 20_000
@@ -111,17 +110,15 @@ def inference_report(
     >>> inference_report(posterior, [0.5]).title
     'Posterior of rate'
     """
-    sims, settings = posterior.simulations, PairChartSettings()
+    sims, settings = posterior.simulations, InferencePictureSettings()
     row = (as_row(observed, "observed") if sims is None else sims.observed_row(observed))[0]
     named = (None if sims is None else sims.summary_names) or value_names(observed)
     names = [f"x{j + 1}" for j in range(len(row))] if named is None else [str(name) for name in named]
     known = None if truth is None else posterior.prior.rows(truth, "truth")[0]
     prior = posterior.prior.sample(settings.prior_draws, 0)
-    marginals = _marginal_charts(posterior, prior, known)
-    pairs = None if posterior.prior.dim < 2 else _pair_plot(posterior, known, settings)
-    hidden = posterior.prior.dim - settings.most_paired
-    more = [f"The pair plot leaves out the last {hidden} of {posterior.prior.dim} parameters."] if hidden > 0 else []
-    coverage = _coverage(diagnosis)
+    shown = min(posterior.prior.dim, settings.most_parameters)
+    hidden = posterior.prior.dim - shown
+    more = [f"The last {hidden} of {posterior.prior.dim} parameters are not drawn."] if hidden > 0 else []
     used = "" if sims is None else f"{len(sims):,} simulations, {sims.n_failed:,} of them failed"
     return rendered(
         "inference.html",
@@ -129,10 +126,9 @@ def inference_report(
         check_inference(posterior, row, diagnosis, known),
         "nothing was found wrong",
         subtitle=" · ".join(part for part in (method, used) if part),
-        data={"groups": {"marginals": marginals, "coverage": coverage}, "pairs": pairs},
-        marginals=marginals,
-        coverage=coverage,
-        pairs=pairs,
+        marginals=picture(draw_marginals(posterior, prior, known, shown)),
+        pairs=None if shown < 2 else picture(_draw_pairs(posterior, known, shown)),
+        coverage=_coverage(diagnosis),
         summary=_summary(posterior, prior, known),
         observation=_observation(posterior, row, names[: settings.most_summaries], diagnosis),
         more_summaries=max(0, len(row) - settings.most_summaries),
@@ -189,113 +185,75 @@ def _middle(values: Floats) -> str:
     return " to ".join(number(end, span=high - low) for end in (low, high))
 
 
-# ---- charts --------------------------------------------------------------------------------------------------
+# ---- pictures ------------------------------------------------------------------------------------------------
 
 
-def _marginal_charts(posterior: Posterior, prior: Floats, truth: Floats | None) -> list[dict[str, Any]]:
-    """Return a chart for each parameter: densities of posterior and prior, the interval, the truth."""
-    intervals, charts = posterior.interval(0.95).T, []
-    for j, name in enumerate(posterior.names):
-        known = [] if truth is None else [float(truth[j])]
-        span = _shown(posterior, prior[:, j], j, *known)
-        series: list[dict[str, Any]] = [
-            {"key": "interval", "label": "95 % interval", "kind": "span", "color": COLORS["band"], "x": intervals[j]},
-            {"key": "prior", "label": "prior", "kind": "line", "color": COLORS["prior"]}
-            | _prior_curve(getattr(posterior.prior.marginal(name), "cdf", None), prior[:, j], span),
-            {"key": "posterior", "label": "posterior", "kind": "area", "color": COLORS["posterior"]}
-            | _curve(posterior.samples[:, j], span),
-        ]
-        if known:
-            series.append({"key": "truth", "label": "truth", "kind": "mark", "color": COLORS["observed"], "x": known})
-        charts.append({"x": name, "y": "density", "bare": True, "main": "posterior", "range": span, "series": series})
-    return charts
+def draw_marginals(posterior: Posterior, prior: Floats, truth: Floats | None, count: int) -> "Figure":
+    """Draw for each parameter the densities of posterior and prior, the 95 % interval and the truth.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    prior : ndarray of shape (n, d)
+        Draws of the prior.
+    truth : ndarray of shape (d,) or None
+        The parameters that made the observation, where they are known.
+    count : int
+        How many parameters to draw.
+
+    Returns
+    -------
+    matplotlib figure
+    """
+    across = min(count, 4)
+    figure, axes = new_figure(count, (max(2.6 * across, 4.0), 2.4 * -(-count // across)))
+    for j, (ax, ends) in enumerate(zip(axes, posterior.interval(0.95).T, strict=False)):
+        span = _shown(posterior, prior[:, j], j, *([] if truth is None else [float(truth[j])]))
+        ax.axvspan(*ends, color=COLORS["band"], alpha=0.2, linewidth=0, label="95 % interval")
+        plot_line(ax, *_density(prior[:, j], span), "prior", "prior")
+        at, height = _density(posterior.samples[:, j], span)
+        ax.fill_between(at, height, color=COLORS["posterior"], alpha=0.25, linewidth=0)
+        plot_line(ax, at, height, "posterior", "posterior")
+        if truth is not None:
+            ax.axvline(truth[j], color=COLORS["observed"], linewidth=1.4, label="truth")
+        ax.set(xlim=span, ylim=(0.0, 1.15 * float(height.max())), yticks=[])  # a steep prior may leave the picture
+        set_few_ticks(ax, 8.0)
+        title_panel(ax, posterior.names[j])
+    axes[0].legend(frameon=False, fontsize=7)
+    return figure
 
 
 def _shown(posterior: Posterior, prior: Floats, j: int, truth: float | None = None) -> Range:
-    """Return what a chart spans: almost all draws of prior and posterior, or a prior's range if hardly wider."""
+    """Return what a panel spans: almost all draws of prior and posterior, or a prior's range if hardly wider."""
     ends = float(posterior.prior.low[j]), float(posterior.prior.high[j])
     (low, high), seen = np.quantile(prior, [0.01, 0.99]), range_of(posterior.samples[:, j], truth)
     span = max(ends[0], min(float(low), seen[0])), min(ends[1], max(float(high), seen[1]))
     return ends if ends[1] - ends[0] < 1.1 * (span[1] - span[0]) else span
 
 
-def _prior_curve(cdf: Callable[[Floats], Floats] | None, draws: Floats, span: Range) -> dict[str, Floats]:
-    """Return the exact density, averaged over narrow bins since it may be infinite; from draws if it is not known."""
-    if cdf is None:
-        return _curve(draws, span)
-    edges = np.linspace(*span, 121)
-    middles = (edges[1:] + edges[:-1]) / 2.0
-    height = np.diff(cdf(edges)) / np.diff(edges)
-    return {"x": np.concatenate([edges[:1], middles, edges[-1:]]), "y": np.pad(height, 1, mode="edge")}
-
-
-def _curve(draws: Floats, span: Range) -> dict[str, Floats]:
+def _density(draws: Floats, span: Range) -> tuple[Floats, Floats]:
     """Return the density of draws; those outside the span are not drawn, but count."""
     inside = draws[(draws >= span[0]) & (draws <= span[1])]
     at, height = marginal_density(inside if len(inside) > 1 else draws, span)
-    return {"x": at, "y": max(len(inside), 1) / len(draws) * height}
+    return at, max(len(inside), 1) / len(draws) * height
 
 
-def _pair_plot(posterior: Posterior, truth: Floats | None, settings: PairChartSettings) -> dict[str, Any]:
-    """Return what the pair plot is drawn from."""
-    names = posterior.names[: settings.most_paired]
-    draws = posterior.samples[:, : len(names)]
-    spans = [range_of(column, None if truth is None else float(truth[j])) for j, column in enumerate(draws.T)]
-    marginals = []
-    for column, span in zip(draws.T, spans, strict=True):
-        at, height = marginal_density(column, span)
-        marginals.append({"x": at, "y": height, "below": np.searchsorted(np.sort(column), at, "right") / len(column)})
-    contours = {}
-    for i in range(len(names)):
-        for j in range(i):
-            (across, up), height, levels = joint_density(draws[:, j], draws[:, i], spans[j], spans[i])
-            contours[f"{i},{j}"] = [_rings(across, up, height.T, level) for level in levels]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlations = np.nan_to_num(np.corrcoef(draws, rowvar=False))
-    return {
-        "names": names,
-        "most": settings.paired_at_first,
-        "ranges": spans,
-        "marginals": marginals,
-        "contours": contours,
-        "correlations": correlations,
-        "intervals": posterior.interval(0.95).T[: len(names)],
-        "draws": draws[: settings.draws],
-        "truth": None if truth is None else truth[: len(names)],
-        "color": COLORS["posterior"],
-        "shade": COLORS["band"],
-        "mark": COLORS["observed"],
-    }
+def _draw_pairs(posterior: Posterior, truth: Floats | None, count: int) -> "Figure":
+    side = min(8.0, 2.0 * count)
+    figure, [ax] = new_figure(1, (side, side))
+    known = None if truth is None else truth[:count]
+    PairsDisplay(posterior.samples[:, :count], posterior.names[:count], truth=known).plot(ax)
+    return figure
 
 
-def _rings(across: Floats, up: Floats, height: Floats, level: float) -> list[Floats]:
-    """Return closed rings at a level; a border of zeros closes those that would leave the picture."""
-    from contourpy import contour_generator
-
-    x, y = (np.concatenate([[2.0 * v[0] - v[1]], v, [2.0 * v[-1] - v[-2]]]) for v in (across, up))
-    rings = contour_generator(x=x, y=y, z=np.pad(height, 1)).lines(level)
-    return [np.asarray(ring)[: -1 if len(ring) > 3 else None] for ring in rings if len(ring) > 2]
-
-
-def _coverage(diagnosis: diagnostics.Report | None) -> list[dict[str, Any]]:
-    """Return the chart of how often intervals hold the truth, where that was checked."""
-    if diagnosis is None or diagnosis.calibration is None:
-        return []
-    if diagnosis.calibration.n < InferenceCheckSettings().fewest_trials:
-        return []
-    coverage = diagnosis.calibration.coverage
-    at, low, high = coverage.band
-    colors = [COLORS[role] for role in ("posterior", "initial", "impute", "cascade", "band")]
-    lines = [
-        {"key": f"curve{j}", "label": name, "kind": "line", "color": colors[j % len(colors)]}
-        | {"x": coverage.levels, "y": shares, "dash": name == coverage.joint}
-        for j, (name, shares) in enumerate(coverage.shares.items())
-    ]
-    band = {"key": "band", "label": "calibrated", "kind": "band", "color": COLORS["band"]}
-    diagonal = {"key": "diagonal", "label": "exact", "kind": "line", "color": COLORS["truth"], "x": [0.0, 1.0]}
-    series = [{**band, "x": at, "low": low, "high": high}, {**diagonal, "y": [0.0, 1.0]}, *lines]
-    names = {"x": "level of the interval", "y": "share that holds the truth", "main": "curve0", "range": [0.0, 1.0]}
-    return [{**names, "series": series}]
+def _coverage(diagnosis: diagnostics.Report | None) -> str | None:
+    """Return the picture of how often intervals hold the truth, where that was checked."""
+    found = None if diagnosis is None else diagnosis.calibration
+    if found is None or found.n < InferenceCheckSettings().fewest_trials:
+        return None
+    figure, [ax] = new_figure(1, (5.4, 4.6))
+    found.coverage.plot(ax)
+    return picture(figure)
 
 
 # ---- checks --------------------------------------------------------------------------------------------------

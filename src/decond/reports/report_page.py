@@ -1,7 +1,7 @@
 """The page of a report: its checks and their verdict, and templates filled in with texts and numbers."""
 
-import json
-import math
+import base64
+import io
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from decond.messages import number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from matplotlib.figure import Figure
 
-__all__ = ["Check", "Report", "State", "rendered", "verdict"]
+__all__ = ["Check", "Report", "State", "picture", "rendered", "verdict"]
 
 
 class State(StrEnum):
@@ -140,7 +139,7 @@ def _joined(findings: Sequence[str]) -> str:
 
 
 def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str, **values: object) -> Report:
-    """Return a report from a template; texts are escaped, `data` is embedded as JSON.
+    """Return a report from a template; texts are escaped.
 
     Parameters
     ----------
@@ -167,6 +166,18 @@ def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str,
     return Report(title, sentence, html, {check.name: check for check in checks}, state)
 
 
+def picture(figure: "Figure") -> str:
+    """Return a figure as the source of an image, so that a page needs no other file.
+
+    >>> from matplotlib.figure import Figure
+    >>> picture(Figure((1.0, 1.0)))[:26]
+    'data:image/svg+xml;base64,'
+    """
+    stream = io.BytesIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
 def _versions() -> dict[str, str]:
     """Return the versions of what computed a result, by name.
 
@@ -185,34 +196,7 @@ def _templates() -> "Environment":
     made = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters.update(embedded=_embedded, number=number)
+    made.filters["number"] = number
     made.globals["signs"] = dict(zip(State, "✓?!✗", strict=True))
     made.globals["state_words"] = dict(zip(State, ("good", "not known", "caution", "problem"), strict=True))
     return made
-
-
-def _embedded(data: object) -> str:
-    r"""Return data as JSON that may stand inside a script element; numbers that JSON does not have become null.
-
-    >>> print(_embedded({"</script>": [0.1 + 0.2, float("nan")], "line": "a\u2028b"}))
-    {"\u003c/script\u003e":[0.3,null],"line":"a\u2028b"}
-    """
-    from markupsafe import Markup
-
-    text = json.dumps(_plain(data), separators=(",", ":"), allow_nan=False)  # ASCII: U+2028 is escaped too
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
-
-
-def _plain(data: object) -> object:
-    """Return nested lists and dictionaries of plain texts, and of numbers with the digits that can be seen."""
-    if isinstance(data, np.ndarray | np.generic):
-        data = data.tolist()
-    if isinstance(data, dict):
-        return {str(key): _plain(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_plain(value) for value in data]
-    if isinstance(data, float):
-        return float(f"{data:.14g}") if math.isfinite(data) else None  # times in seconds need 12 digits and more
-    return data
