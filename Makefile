@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-all test-lowest coverage lint format bench docs clean FORCE
+.PHONY: help demo test test-slow test-all test-lowest browser coverage lint format bench docs clean FORCE
 
 help:  ## list these commands
 	@echo 'Usage: make COMMAND [ARGS="…"] [PYTHON=python3.12]'
@@ -33,7 +33,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 test: $(STAMP)  ## run the tests and doctests, except slow ones, e.g. make test ARGS="-k kernels"
 	$(PYTEST) -m 'not slow' $(ARGS)
 
-test-slow: $(STAMP)  ## run the slow tests: pages of the documentation, clusters, killed processes
+test-slow: $(STAMP)  ## run the slow tests: pages of the documentation, a browser, clusters, killed processes
 	$(PYTEST) -m slow $(ARGS)
 
 test-all:  ## run all tests
@@ -42,6 +42,9 @@ test-all:  ## run all tests
 
 test-lowest:  ## run `make test` with the lowest versions that pyproject.toml allows (PYTHON=python3.11)
 	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+browser:  ## find the Chromium that opens reports in the slow tests; on Debian install it if it is missing
+	@tools/browser
 
 coverage: $(STAMP)  ## run all tests and show which lines they miss (half as slow again)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(ARGS)

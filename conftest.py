@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,3 +14,11 @@ def _no_figures_left_open() -> Iterator[None]:
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print one line if there is no browser, without which tests of pages are skipped."""
+    from browser import MISSING, path_of_browser
+
+    if path_of_browser() is None:
+        terminalreporter.write_line(MISSING)

@@ -1,5 +1,6 @@
 """What tests read from the page of a report: its parts by their place in the page, never its sentences."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -32,13 +33,15 @@ class Element:
 
 
 class ReportPage(HTMLParser):
-    """A parsed page: its elements and the parts of its sections."""
+    """A parsed page: its elements, the numbers that its charts are drawn from, and the parts of its sections."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.root = Element("")
         self._open = [self.root]
         self.feed(html)
+        data = next(one for one in self.root.all("script") if one.attributes.get("id") == "data")
+        self.numbers = json.loads("".join(map(str, data.children)))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Open an element."""
@@ -99,11 +102,12 @@ class ReportPage(HTMLParser):
         return {next(item.all("b")).text: item.attributes.get("class") for item in self.sections["trust"].all("li")}
 
     @property
-    def pictures(self) -> list[str]:
-        """What the pictures of the page show, in words."""
-        return [str(one.attributes["alt"]) for one in self.root.all("img")]
-
-    @property
     def command(self) -> str:
         """The command that repeats the work."""
         return next(self.sections["repeat"].all("pre")).text
+
+
+def chart_of(page: ReportPage, group: str = "function", index: int = 0) -> dict:
+    """Return one chart of a page as numbers, with its series by key."""
+    chart = page.numbers["groups"][group][index]
+    return {**chart, "series": {series["key"]: series for series in chart["series"]}}

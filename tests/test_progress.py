@@ -144,6 +144,13 @@ with progress_bar("outer", 2) as report:
     assert "inner" not in drawn
 
 
+def test_labels_are_shown_as_they_are_and_the_last_method_is_counted(capfd):
+    methods = {"[red] a [/b]": "rejection", 2: "rejection"}
+    found = lfi.compare(simulator, PRIOR, [1.0], methods, 60, progress=True)
+    assert list(found.found) == ["[red] a [/b]", "2"]
+    assert re.search(r"comparing\s+\S+\s+2/2", capfd.readouterr().err)
+
+
 def test_a_diagnosis_that_reports_elsewhere_draws_nothing(terminal):
     sims = lfi.simulate(simulator, PRIOR, 300, progress=False)
     seen = []

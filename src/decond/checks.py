@@ -302,9 +302,11 @@ def as_seed(seed: Seed | np.random.SeedSequence) -> int:
 def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
 
+    Several columns, or tuples as of a pandas MultiIndex, are joined to one text label.
+
     Parameters
     ----------
-    value : array_like of shape (length,)
+    value : array_like of shape (length,) or (length, k)
         What the user gave.
     name : str
         The name of the argument, for errors.
@@ -321,11 +323,17 @@ def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndar
     --------
     >>> as_labels(["a", "b"], "groups", 2, "x")
     array(['a', 'b'], dtype=object)
+    >>> as_labels([["north", 1], ["north", 2]], "groups", 2, "x")
+    array(['north, 1', 'north, 2'], dtype=object)
     """
     labels = _as_array(value, name, labels=True)
+    if labels.ndim == 2:
+        labels = labels[:, 0] if labels.shape[1] == 1 else _joined([tuple(row) for row in labels.tolist()], name)
+    elif labels.ndim == 1 and any(isinstance(label, tuple) for label in labels):
+        labels = _joined([label if isinstance(label, tuple) else (label,) for label in labels], name)
     if labels.ndim != 1:
         raise ArgumentError(
-            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array."
+            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, or a column of labels."
         )
     check_same_length(labels, name, length, partner)
     if labels.dtype == np.float64:
@@ -496,6 +504,20 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
         elif isinstance(label, datetime.timedelta | np.timedelta64):
             labels[index] = str(np.array(label, dtype="timedelta64[ns]"))
     return labels
+
+
+def _joined(labels: list[tuple[Any, ...]], name: str) -> np.ndarray:
+    """Return labels of several parts as text, whole numbers without a decimal point."""
+    texts = {label: ", ".join(map(_part, label)) for label in dict.fromkeys(labels)}
+    if len(set(texts.values())) < len(texts):
+        raise ArgumentError(
+            name, f"{name} has different labels that are alike once their parts are joined by commas; rename them."
+        )
+    return np.array([texts[label] for label in labels], dtype=object)
+
+
+def _part(label: object) -> str:
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _is_missing(label: object) -> bool:

@@ -1,4 +1,4 @@
-"""`decond demo` and `reproduce`: what they print and write."""
+"""`decond demo`, `compare` and `reproduce`: what they print and write."""
 
 import json
 import shlex
@@ -58,3 +58,39 @@ def test_reproduce_writes_a_figure_and_its_numbers():
     assert "wrote out/figure4.png\nwrote out/figure4.json\n" in said
     for answer in json.loads(Path("out/figure4.json").read_text())["answers"].values():  # its own table
         assert all(f"{answer[key]:.4g}" in said for key in ("coverage_2sd", "rmse_within_data", "noise"))
+
+
+# ---- compare -------------------------------------------------------------------------------------------------
+
+
+def test_methods_are_compared_on_a_simulator():
+    arguments = ("compare", "exponential_gamma", "--methods", "rejection, residual", "-n", "100", "--seeds", "2")
+    printed = json.loads(decond(*arguments, "--json"))
+    assert set(printed["methods"]) == {"rejection", "residual"}
+    assert len(printed["runs"]) == 4
+    assert printed["files"] == [f"decond-compare/compare.{ending}" for ending in ("csv", "json", "png")]
+    table = pd.read_csv("decond-compare/compare.csv", index_col="method")
+    assert set(table.index) == {"rejection", "residual"}
+    said = decond(*arguments, "-o", "again")
+    assert all(name in said for name in ("exponential_gamma", "rejection", "residual", "total variation"))
+
+
+@pytest.mark.parametrize("problem", ["latent_function", "wind"])
+def test_models_are_compared_on_two_tables(problem):
+    printed = json.loads(decond("compare", problem, "--methods", "cascade,impute", "--json"))
+    assert set(printed["methods"]) == {"cascade", "impute"}
+    assert printed["measure"] == "RMSE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("wnid",), ("'wnid'", "'wind'")),
+        (("wind", "-n", "10"), ("--simulations", "wind")),
+        (("wind", "--methods", "residual"), ("'residual'", "cascade")),
+        (("two_moons", "--methods", "cascade"), ("'cascade'", "residual")),
+    ],
+)
+def test_wrong_comparisons_are_refused(arguments, names):
+    said = refusal("compare", *arguments)
+    assert all(name in said for name in names), said

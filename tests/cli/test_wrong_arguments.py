@@ -11,7 +11,7 @@ from commands import decond, invoke, refusal
 import decond as package
 from decond.cli import demo
 
-COMMANDS = ("demo", "fit", "predict", "infer", "reproduce")
+COMMANDS = ("demo", "fit", "predict", "infer", "compare", "reproduce")
 FIT = ("fit", "pairs.csv", "task.csv", "--x", "wind", "--y", "pressure", "--z", "power")
 SPARSE = ("fit", "task.csv", "--x", "pressure", "--z", "power", "--sparse")
 PREDICT = ("predict", "first.decond", "pairs.csv")
@@ -110,6 +110,7 @@ WRITTEN = {
     "days.csv": ("demo", "-o", "."),
     "figure3.png": ("reproduce", "figure3", "-o", "."),
     "figures.md": ("reproduce", "all", "-o", "."),
+    "compare.png": ("compare", "wind", "-o", "."),
 }
 
 

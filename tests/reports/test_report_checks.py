@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from expected import warned
-from report_pages import ReportPage
+from report_pages import ReportPage, chart_of
 from scipy import stats
 
 from decond import AggregateGP, DirectGP, SparseGP, TaskTransformedGP, lfi
@@ -21,12 +21,12 @@ from decond.lfi.diagnostics.predictive_checks import observation_among, share_as
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_checks import FitCheckSettings, check_fit, edges, judge_errors
 from decond.reports.fit_description import FittedData, fitted_data, hyperparameters
-from decond.reports.report_page import State, verdict
+from decond.verdict import State, Verdict
 
 
 def checks_of(estimator, data):
     """Return the checks of a fit by name."""
-    return {check.name: check for check in check_fit(estimator, fitted_data(estimator, data))}
+    return {check.name: check for check in check_fit(estimator, fitted_data(estimator, data)).checks}
 
 
 def waves(n=40, noise=0.1):
@@ -100,8 +100,10 @@ def test_times_keep_the_digits_that_change():
     gp = DirectGP(RBF(600.0), noise=0.1, optimize=False).fit(pd.DataFrame({"time": time}), z)
     report = fit_report(gp, {"X": pd.DataFrame({"time": time}), "y": z})
     read = ReportPage(report.html)
-    steps = np.diff([float(row[0]) for row in read.rows("function")])
-    np.testing.assert_allclose(steps, np.ptp(time) / 10, atol=1.0)
+    drawn = chart_of(read)["series"]["model"]["x"]
+    steps = np.diff(drawn)
+    assert len(drawn) == 161
+    np.testing.assert_allclose(steps, np.ptp(time) / 160, rtol=1e-3)
     assert read.rows("data-shape")[0][3] == f"{time.min():.0f} to {time.max():.0f}"
 
 
@@ -112,8 +114,13 @@ def test_draws_far_from_zero_keep_their_ranges_and_a_small_neighbor_its_digits()
     )
     report = inference_report(posterior, [0.5], truth=[1.7e9 + 12.0, 9e-4])
     read = ReportPage(report.html)
-    ends = [float(end) for end in read.rows("summary")[0][4].split(" to ")]
-    np.testing.assert_allclose(ends, posterior.interval(0.95)[:, 0], atol=1.0)
+    pairs = read.numbers["pairs"]
+    np.testing.assert_allclose(
+        np.ptp(pairs["intervals"], axis=1), np.ptp(posterior.interval(0.95), axis=0), rtol=1e-3
+    )
+    np.testing.assert_allclose(pairs["draws"], posterior.samples[: len(pairs["draws"])], rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(np.std(pairs["draws"], axis=0)[0], np.std(posterior.samples[:400, 0]), rtol=1e-3)
+    assert pairs["truth"] == [1.7e9 + 12.0, 9e-4]
     assert read.rows("summary")[0][-1] == "1700000012"
 
 
@@ -127,9 +134,9 @@ def test_plain_error_bars_are_never_called_good():
     assert plain.resolution() > 3.0
     assert found["error bars"].state == State.OPEN
     assert found["deconditioning"].state == State.OPEN
-    state, sentence = verdict(list(found.values()), "learned")
-    assert state == State.OPEN
-    assert found["error bars"].finding in sentence
+    verdict = Verdict(list(found.values()))
+    assert verdict.state == State.OPEN
+    assert found["error bars"].finding in verdict.sentence
     assert 'uncertainty="honest"' in found["error bars"].sentence
 
 
@@ -263,7 +270,10 @@ def test_a_middling_resolution_is_good_and_baselines_are_explained(somewhat):
     assert (check.state, check.numbers) == (State.GOOD, {"resolution": gp.resolution()})
     assert check.finding in report.verdict.lower()
     read = ReportPage(report.html)
-    assert len(read.facts("function")) == 4
+    series = chart_of(read)["series"].values()
+    explained = {item["label"]: item["note"] for item in series if "note" in item}
+    assert read.facts("function") == explained
+    assert set(explained) == {item["label"] for item in series if item.get("dash")}
 
 
 WIDE = lfi.Prior({"rate": stats.uniform(0.0, 2.0), "share": stats.gamma(0.5)})
@@ -313,3 +323,34 @@ def test_widths_are_compared_with_those_of_the_prior(posterior):
     assert widths["rate"] == pytest.approx(0.4 / 2.0, rel=0.05)  # quantiles of some thousand draws
     share = np.diff(stats.gamma(4.0, scale=0.02).ppf([0.16, 0.84])) / np.diff(stats.gamma(0.5).ppf([0.16, 0.84]))
     assert widths["share"] == pytest.approx(share[0], rel=0.1)
+
+
+def marginal_charts(posterior):
+    """Return the charts of single parameters; their arrays have the digits of a page."""
+    charts = ReportPage(inference_report(posterior, [0.7, 0.1]).html).numbers["groups"]["marginals"]
+    return [
+        {**chart, "series": [{name: _array(value) for name, value in one.items()} for one in chart["series"]]}
+        for chart in charts
+    ]
+
+
+def _array(value):
+    return np.array(value) if isinstance(value, list) else value
+
+
+def test_priors_are_drawn_exactly(posterior):
+    level, steep = marginal_charts(posterior)
+    uniform, gamma = (next(item for item in chart["series"] if item["key"] == "prior") for chart in (level, steep))
+    np.testing.assert_allclose(uniform["y"], 0.5, rtol=1e-9)
+    assert (uniform["x"][0], uniform["x"][-1]) == (0.0, 2.0)
+    assert np.isfinite(gamma["y"]).all()  # though the density is infinite at 0
+    share = WIDE.marginal("share").cdf(gamma["x"][-1])
+    assert np.sum(gamma["y"][1:-1]) * gamma["x"][-1] / (len(gamma["y"]) - 2) == pytest.approx(share, rel=1e-6)
+
+
+def test_priors_that_are_joint_are_drawn_from_draws():
+    joint = lfi.Prior(stats.multivariate_normal([0.0, 1.0], np.eye(2)), names=["a", "b"])
+    assert joint.marginal("a") is None
+    first, _ = marginal_charts(lfi.Posterior(joint, lambda n, rng: rng.standard_normal((n, 2))))
+    curve = next(item for item in first["series"] if item["key"] == "prior")
+    np.testing.assert_allclose(curve["y"], stats.norm.pdf(curve["x"]), atol=0.03)

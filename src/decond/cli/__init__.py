@@ -1,10 +1,11 @@
-"""The command line: `decond demo`, `fit`, `predict`, `infer` and `reproduce`."""
+"""The command line: `decond demo`, `fit`, `predict`, `infer`, `compare` and `reproduce`."""
 
 from typing import Annotated
 
 import typer
 
 from decond.cli import (
+    compare_command,
     demo,
     fit_command,
     infer_command,
@@ -29,6 +30,7 @@ app.command("demo")(demo.demonstrate)
 app.command("fit")(as_command(fit_command.FitRequest, fit_command.fit))
 app.command("predict")(predict_command.predict)
 app.command("infer")(as_command(infer_command.InferRequest, infer_command.infer))
+app.command("compare")(compare_command.compare)
 app.command("reproduce")(reproduce_command.reproduce)
 
 

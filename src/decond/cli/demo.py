@@ -197,7 +197,7 @@ def _print_next(folder: Path) -> None:
     tables = shlex.join([str(folder / "hours.csv"), str(folder / "days.csv")])
     console.print_sentences(
         [
-            f"Open {folder / 'report.html'} in a browser: the curve and the checks of the fit.",
+            f"Open {folder / 'report.html'} in a browser to explore the curve and the checks of the fit.",
             "The same fit from files:",
             f"  decond fit {tables} --x wind --y day --z power --aggregate --group-sizes 24 --report fit.html",
             "Tables that share a measured column instead of a label:",

@@ -3,8 +3,10 @@
 `TaskTransformedGP` (two tables that share a mediator), `TaskTransformedFeatures` (two large ones), `AggregateGP`
 (means of groups), `TransformedGP` (known weights), `SparseGP` (one large table), `InstrumentalVariablesGP`,
 `TaskTransformedRidge`, `DirectGP` (ordinary regression), and what to compare with: `CascadeGP`, `ImputeGP`,
-`EcologicalGP`, `DualEmbedding`.
+`EcologicalGP`, `DualEmbedding`. `compare` runs several of them on the same tables.
 """
+
+from typing import Any
 
 from decond.estimators.aggregate import AggregateGP
 from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
@@ -30,3 +32,12 @@ __all__ = [
     "TaskTransformedRidge",
     "TransformedGP",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `compare`, which brings pictures along, on first use (PEP 562)."""
+    if name == "compare":
+        from decond.estimators.model_comparison import compare
+
+        return compare
+    raise AttributeError(f"module 'decond.estimators' has no attribute {name!r}")

@@ -655,10 +655,11 @@ def sample_latent_inputs(
     >>> from decond.kernels import RBF
     >>> from decond.gp import select
     >>> from decond.gp import FunctionPrior, LatentInput
-    >>> weights, z = np.full((2, 4), 0.5), np.array([1.0, 1.1, -1.0, -0.9])
+    >>> weights = np.array([[0.9, 0.9, 0.1, 0.5], [0.1, 0.1, 0.9, 0.5]])
+    >>> z = np.array([1.0, 1.1, -1.0, -0.9])
     >>> model = Model(FunctionPrior(RBF()), LatentInput([0.0, 5.0], weights, noise=0.1))
     >>> variables = select(model, free=["observation.noise"], bounds={"observation.noise": (0.01, 1.0)})
-    >>> start = np.array([1.0, -1.0])  # f(0) = 1 and f(5) = -1; the mirror image would do as well
+    >>> start = np.array([1.0, -1.0])  # f(0) = 1 and f(5) = -1
     >>> draws = sample_latent_inputs("latent inputs", model, [weights], lambda table: [start], z, variables)
     >>> draws.values[0]["observation.assignment"]
     array([0, 0, 1, 1])
@@ -749,7 +750,8 @@ class _Chain:
         self._is_noise = np.repeat([float("observation.noise" in v.paths) for v in variables], sizes)
         self._state = _GibbsState(table, self._z, rng)
         self._through = _Transformation(seen.transformation)
-        self._offset, self._factored = float(model.prior.mean_of(1)[0]), b""
+        self._offset = float(model.prior.mean_of(1)[0])
+        self._factored: bytes | None = None  # of which hyperparameters the root is
         self._state.draw_assignment(self._through.apply(f), self._variance(self._vector))
 
     def run(self, progress: Progress | None) -> _Run:

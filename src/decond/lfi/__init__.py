@@ -4,7 +4,9 @@
 `Simulations`; a method, ``method.fit(sims, prior).posterior(observed)``, gives a `Posterior`; `diagnostics` judge it.
 """
 
+from decond.comparison import Comparison
 from decond.lfi import diagnostics, exceptions
+from decond.lfi.compare_methods import compare
 from decond.lfi.diagnostics import diagnose
 from decond.lfi.exceptions import PosteriorWarning, SimulationError, SimulationWarning, StoreError
 from decond.lfi.methods.dme import DME
@@ -36,6 +38,7 @@ __all__ = [
     "MDN",
     "METHODS",
     "SMCABC",
+    "Comparison",
     "Method",
     "ModelProbabilities",
     "Posterior",
@@ -49,6 +52,7 @@ __all__ = [
     "Simulations",
     "StoreError",
     "batched",
+    "compare",
     "diagnose",
     "diagnostics",
     "exceptions",

@@ -8,6 +8,7 @@ from typing import Literal
 from decond.parameters import Kept
 
 __all__ = [
+    "ComparisonError",
     "DegenerateDrawsWarning",
     "DeterministicSimulatorWarning",
     "DiscreteSummaryWarning",
@@ -413,3 +414,16 @@ class PriorFileError(_WithMessage, ValueError):
     path: Path
     parameter: str | None = None
     keys: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, repr=False)
+class ComparisonError(_WithMessage, ValueError):
+    """None of the methods that were compared gave a posterior.
+
+    Attributes
+    ----------
+    errors
+        What the methods raised, by label; a method that was left out has no entry.
+    """
+
+    errors: Mapping[str, Exception]

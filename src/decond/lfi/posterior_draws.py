@@ -18,11 +18,13 @@ from decond.lfi.sampling import resampled_rows
 from decond.lfi.simulations import Simulations
 from decond.messages import card, warn
 from decond.parameters import Kept
+from decond.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from decond.lfi.diagnostics import Report
     from decond.plotting import PairsDisplay
 
 __all__ = [
@@ -131,6 +133,8 @@ class Posterior(Kept):
     ----------
     simulations
         The simulations that it was made from.
+    observed
+        The observation as rows of summaries, or raw where the method takes raw data.
     origin
         What it was computed from, where it has a log evidence of the data; else None.
     warnings
@@ -179,6 +183,7 @@ class Posterior(Kept):
         self.effective = effective
         self.stability: float | None = None
         self.simulations: Simulations | None = None
+        self.observed: NDArray[np.float64] | None = None
         self.origin: Origin | None = None
         self._evidence_error: float | None = None
         self.warnings: list[PosteriorWarning] = []
@@ -208,6 +213,7 @@ class Posterior(Kept):
             "seed": self._seed,
             "attributes": {
                 "simulations": self.simulations,
+                "observed": self.observed,
                 "origin": self.origin,
                 "warnings": self.warnings,
                 "stability": self.stability,
@@ -220,8 +226,8 @@ class Posterior(Kept):
     def _restored(cls, **fields: Any) -> Self:
         attributes = fields.pop("attributes")
         restored = cls(**fields)
-        for name in ("simulations", "origin", "warnings", "stability", "_samples", "_evidence_error"):
-            setattr(restored, name, attributes[name])
+        for name, value in attributes.items():
+            setattr(restored, name, value)
         return restored
 
     def note(self, warning: str | PosteriorWarning) -> None:
@@ -320,6 +326,33 @@ class Posterior(Kept):
             found = np.array(refits, dtype=np.float64)
             self._evidence_error = float(np.sqrt((self.jackknife - 1) * found.var()))
         return self._evidence_error
+
+    def check(self, diagnosis: "Report | None" = None, truth: ArrayLike | None = None) -> Verdict:
+        """Return whether the posterior can be relied on, as the command line and the report say it.
+
+        Parameters
+        ----------
+        diagnosis : lfi.diagnostics.Report, optional
+            What `lfi.diagnose` found. Without it calibration is not checked, only what costs nothing.
+        truth : array_like of shape (d,), optional
+            The parameters that made the observation, where they are known.
+
+        Returns
+        -------
+        Verdict
+
+        Examples
+        --------
+        >>> from scipy import stats
+        >>> prior = Prior({"rate": stats.gamma(2)})
+        >>> posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.25, (n, 1)))
+        >>> posterior.check(truth=[1.0]).sentence
+        'Nothing was found wrong, but the calibration of the posterior was not checked.'
+        """
+        from decond.lfi.diagnostics.posterior_checks import check_posterior
+
+        known = None if truth is None else self.prior.rows(truth, "truth")[0]
+        return check_posterior(self, diagnosis, known)
 
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> NDArray[np.float64]:
         """Return E[f(θ) | observation] for a function of rows of parameters."""

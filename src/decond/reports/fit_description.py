@@ -79,7 +79,7 @@ class FittedData:
         """Return how many rows the groups have, in words; empty where there are none."""
         if self.kind != "groups" or self.mediator is None:
             return ""
-        counts = self.mediator.iloc[:, 0].value_counts()
+        counts = self.mediator.value_counts()
         return (
             f"{len(counts):,} groups have {_range(counts)} listed rows each; the median is {number(counts.median())}."
         )

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings as warning_filters
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from decond.errors import ArgumentError
 from decond.estimators import CascadeGP, DualEmbedding, EcologicalGP, ImputeGP
 from decond.linalg import NotPositiveDefiniteError
 from decond.messages import number
-from decond.plotting.display import new_figure, plot_line, plot_points, verbatim
-from decond.plotting.regression_plot import Curve, FunctionDisplay, mean_and_std, rows_along
+from decond.plotting import COLORS
+from decond.plotting.regression_plot import mean_and_std, rows_along
 from decond.reports.fit_checks import check_fit
 from decond.reports.fit_description import (
     FittedData,
@@ -24,18 +24,19 @@ from decond.reports.fit_description import (
     hyperparameters,
     numeric_columns,
 )
-from decond.reports.report_page import Report, picture, rendered
+from decond.reports.report_page import Report, rendered
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-__all__ = ["FitPictureSettings", "draw_function", "fit_report", "naive_baselines"]
+__all__ = ["FitChartSettings", "fit_report", "naive_baselines"]
+
+Series = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class FitPictureSettings:
-    """How much the pictures of a fit show."""
+class FitChartSettings:
+    """How much the charts of a fit show."""
 
     points: int = 161
     """Points of a curve."""
@@ -43,6 +44,10 @@ class FitPictureSettings:
     """Every so many points of a curve, one is a row of the table of values."""
     most_columns: int = 12
     """Columns that are drawn at most."""
+    most_dots: int = 1500
+    """Targets that are drawn at most, evenly chosen."""
+    most_ticks: int = 300
+    """Rows that are drawn at most, evenly chosen."""
     baseline_rows: int = 1000
     """Rows of each table that baselines are fitted to at most: they must not take long."""
 
@@ -98,7 +103,7 @@ def fit_report(
     >>> report.title
     'power as a function of x'
     """
-    seen, units, settings = fitted_data(estimator, data, target), dict(units or {}), FitPictureSettings()
+    seen, units, settings = fitted_data(estimator, data, target), dict(units or {}), FitChartSettings()
     if lines and len(seen.x.columns) != 1:
         listed = ", ".join(seen.x.columns)
         raise ArgumentError(
@@ -108,21 +113,14 @@ def fit_report(
     more: list[str] = []
     if baselines is None:
         baselines, more = naive_baselines(seen, int(getattr(estimator, "seed", 0) or 0), settings.baseline_rows)
-    names = numeric_columns(seen.x)[: settings.most_columns]
-    curves = [_curve(estimator, seen.x, name, settings.points) for name in names]
+    charts = _charts(estimator, seen, baselines, lines or {}, units, settings)
     return rendered(
         "fit.html",
         title or f"{seen.target} as a function of {', '.join(seen.x.columns)}",
         check_fit(estimator, seen),
-        f"learned from {seen.words}",
         subtitle=f"{type(estimator).__name__} · {seen.words}",
-        pictures={
-            curve.name: picture(draw_function(estimator, seen, curve, baselines, lines or {}, units))
-            for curve in curves
-        },
-        values={_titled(curve.name, units): _values(curve, settings.table_step) for curve in curves},
-        target=_titled(seen.target, units),
-        explained={label: _BASELINES[label][1] for label in baselines if label in _BASELINES},
+        data={"groups": {"function": charts}},
+        charts=[{**chart, "values": _values(chart, settings.table_step)} for chart in charts],
         several=len(seen.x.columns) > 1,
         columns=list(seen.columns()),
         groups=seen.groups(),
@@ -131,7 +129,7 @@ def fit_report(
         evidence=_evidence(estimator),
         candidates=candidate_weights(estimator),
         warnings=list(dict.fromkeys(warnings)),
-        notes=[*notes, *more, *_hidden_columns(seen, len(names))],
+        notes=[*notes, *more, *_hidden_columns(seen, len(charts))],
         seed=getattr(estimator, "seed", None),
         command=command,
         settings=" ".join(repr(estimator).split()),
@@ -139,7 +137,7 @@ def fit_report(
 
 
 def _hidden_columns(seen: FittedData, drawn: int) -> list[str]:
-    """Return a note if there are columns without a picture."""
+    """Return a note if there are columns without a chart."""
     count = len(seen.x.columns)
     hidden = f"{count - drawn} of {count} columns are not drawn: labels, and those after the first few."
     return [hidden] if count > drawn else []
@@ -155,100 +153,113 @@ def _evidence(estimator: BaseEstimator) -> dict[str, str] | None:
     return {"name": "log evidence", "value": number(estimator.log_marginal_likelihood(), 6)}
 
 
-def _values(curve: Curve, step: int) -> list[list[str]]:
-    """Return some points of the learned function, with the ends of its band where there is one."""
-    columns = [curve.x, curve.mean]
-    if curve.std is not None:
-        columns += [curve.mean - 2.0 * curve.std, curve.mean + 2.0 * curve.std]
-    shown = [[number(value, span=float(np.ptp(values))) for value in values[::step]] for values in columns]
-    return [list(row) for row in zip(*shown, strict=True)]
+def _values(chart: Series, step: int) -> list[dict[str, str]]:
+    """Return some points of the learned function, with its band where there is one."""
+    by_key = {series["key"]: series for series in chart["series"]}
+    columns = {"x": by_key["model"]["x"], "mean": by_key["model"]["y"]}
+    columns |= {end: by_key["band"][end] for end in ("low", "high") if "band" in by_key}
+    shown = {
+        name: [number(value, span=float(np.ptp(values))) for value in values[::step]]
+        for name, values in columns.items()
+    }
+    count = len(shown["x"])
+    return [{name: shown.get(name, ["–"] * count)[i] for name in ("x", "mean", "low", "high")} for i in range(count)]
 
 
-# ---- pictures ------------------------------------------------------------------------------------------------
+# ---- charts --------------------------------------------------------------------------------------------------
 
 
-def draw_function(
+def _charts(
     estimator: BaseEstimator,
     seen: FittedData,
-    curve: Curve,
     baselines: Mapping[str, Any],
     lines: Mapping[str, tuple[ArrayLike, ArrayLike]],
     units: Mapping[str, str],
-) -> "Figure":
-    """Draw the learned function along one column, the interval of a new target, the data and what to compare with.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    seen : FittedData
-        What it was fitted on.
-    curve : Curve
-        The function along the column.
-    baselines : mapping of str to fitted estimator
-    lines : mapping of str to (x, z)
-        Further curves.
-    units : mapping of str to str
-        Units by the name of a column or target.
-
-    Returns
-    -------
-    matplotlib figure
-    """
-    figure, [ax] = new_figure(1, (8.0, 4.5))
-    at, grid = curve.x, rows_along(seen.x, curve.name, len(curve.x))
-    shown = curve._replace(name=_titled(curve.name, units))
-    rows = [np.sort(seen.x[curve.name].to_numpy(dtype=np.float64))]
-    FunctionDisplay([shown], rows=rows, target_name=_titled(seen.target, units)).plot(ax, label="learned function")
-    if "include_noise" in inspect.signature(estimator.predict).parameters:
-        _, wide = estimator.predict(_as_fitted(estimator, grid), return_std=True, include_noise=True)
-        label = f"± 2 sd of a new {verbatim(seen.target)}"
-        for half, words in ((-2.0 * wide, label), (2.0 * wide, "")):
-            plot_line(ax, at, curve.mean + half, "data", words, ":", linewidth=1.2)
-    if len(seen.x.columns) == 1 and (found := _dots(estimator, seen)) is not None:
-        plot_points(ax, *found[1:], label=found[0])
-    for j, (label, pair) in enumerate(lines.items()):
-        plot_line(ax, *_sorted_line(label, *pair), ("truth", "band")[j % 2], verbatim(label))
-    limits = ax.get_ylim()  # a wild baseline must not flatten the function
-    for j, (label, model) in enumerate(baselines.items()):
-        values, _ = mean_and_std(model, _as_fitted(model, grid))
-        plot_line(ax, at, values, ("cascade", "impute", "density", "initial")[j % 4], verbatim(label), "--")
-    ax.set_ylim(limits)
-    ax.legend(frameon=False, fontsize=8)
-    return figure
-
-
-def _curve(estimator: BaseEstimator, x: "pd.DataFrame", name: str, points: int) -> Curve:
-    grid = rows_along(x, name, points)
-    return Curve(name, grid[name].to_numpy(), *mean_and_std(estimator, _as_fitted(estimator, grid)))
-
-
-def _as_fitted(model: BaseEstimator, grid: "pd.DataFrame") -> Any:
-    """Return rows as a model takes them: with names only if it was fitted with names."""
-    return grid if hasattr(model, "feature_names_in_") else grid.to_numpy()
+    settings: FitChartSettings,
+) -> list[Series]:
+    """Return one chart for each column of x that holds numbers, the other columns at their median."""
+    return [
+        {
+            "x": _titled(name, units),
+            "y": _titled(seen.target, units),
+            "series": [
+                *_curves(estimator, seen.x, name, seen.target, baselines, settings),
+                *_dots(estimator, seen, name, settings),
+                *(_line(j, label, *pair) for j, (label, pair) in enumerate(lines.items())),
+            ],
+        }
+        for name in numeric_columns(seen.x)[: settings.most_columns]
+    ]
 
 
 def _titled(name: str, units: Mapping[str, str]) -> str:
     return f"{name} ({units[name]})" if units.get(name) else name
 
 
-def _sorted_line(label: str, x: ArrayLike, z: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _curves(
+    estimator: BaseEstimator,
+    x: "pd.DataFrame",
+    name: str,
+    target: str,
+    baselines: Mapping[str, Any],
+    settings: FitChartSettings,
+) -> Iterator[Series]:
+    """Yield the learned function along a column with its band and that of new targets, and the baselines."""
+    grid = rows_along(x, name, settings.points)
+    at = grid[name].to_numpy()
+
+    def _rows(model: BaseEstimator) -> Any:
+        return grid if hasattr(model, "feature_names_in_") else grid.to_numpy()
+
+    mean, std = mean_and_std(estimator, _rows(estimator))
+    color = COLORS["model"]
+    yield {"key": "model", "label": "learned function", "kind": "line", "color": color, "x": at, "y": mean}
+    if std is not None:
+        ends = {"low": mean - 2.0 * std, "high": mean + 2.0 * std}
+        yield {"key": "band", "label": "± 2 sd", "kind": "band", "color": color, "x": at, **ends}
+    if "include_noise" in inspect.signature(estimator.predict).parameters:
+        _, wide = estimator.predict(_rows(estimator), return_std=True, include_noise=True)
+        ends = {"low": mean - 2.0 * wide, "high": mean + 2.0 * wide}
+        style: Series = {"label": f"± 2 sd of a new {target}", "kind": "band", "color": COLORS["data"], "off": True}
+        yield {"key": "targets", **style, "x": at, **ends}
+    for j, (label, model) in enumerate(baselines.items()):
+        color = COLORS[("cascade", "impute", "density", "initial")[j % 4]]
+        note = {"note": _BASELINES[label][1]} if label in _BASELINES else {}
+        line = {"label": label, "kind": "line", "color": color, "dash": True, "x": at}
+        line["y"] = mean_and_std(model, _rows(model))[0]
+        yield {"key": f"baseline{j}", **line, **note}
+
+
+def _line(j: int, label: str, x: ArrayLike, z: ArrayLike) -> Series:
     at, values = (np.ravel(np.asarray(v, dtype=np.float64)) for v in (x, z))
     if len(at) != len(values) or len(at) < 2:
         raise ArgumentError(
             f"lines[{label!r}]",
             f"the line {label!r} has {len(at)} x and {len(values)} z; give as many of each, at least 2.",
         )
-    order = np.argsort(at, kind="stable")
-    return at[order], values[order]
+    order, color = np.argsort(at, kind="stable"), COLORS[("truth", "band")[j % 2]]
+    return {"key": f"line{j}", "label": label, "kind": "line", "color": color, "x": at[order], "y": values[order]}
 
 
-def _dots(estimator: BaseEstimator, data: FittedData) -> tuple[str, NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the targets with where to draw them, and what to call them; None where that is not known."""
-    if data.kind == "rows":
-        return "data", data.x.iloc[:, 0].to_numpy(dtype=np.float64), data.z
-    found = _mean_inputs(estimator)
-    words = "targets, at the mean x of their group" if data.kind == "groups" else "targets, at E[x | y]"
-    return None if found is None else (words, *found)
+def _dots(estimator: BaseEstimator, data: FittedData, name: str, settings: FitChartSettings) -> Iterator[Series]:
+    """Yield where rows lie, as ticks, and, if x has one column, the targets as dots."""
+    rows = data.x[name].to_numpy(dtype=np.float64)
+    style = {"color": COLORS["data"]}
+    ticks = _thinned(np.sort(rows), settings.most_ticks)
+    yield {"key": "rows", "label": "where the rows lie", "kind": "ticks", **style, "x": ticks}
+    if len(data.x.columns) != 1:
+        return
+    found = (rows, data.z) if data.kind == "rows" else _mean_inputs(estimator)
+    if found is None:
+        return
+    labels = {"rows": "data", "groups": "targets, at the mean x of their group"}
+    style["label"] = labels.get(data.kind, "targets, at E[x | y]")
+    if data.kind not in labels:
+        style["note"] = (
+            "E[x | y] is the mean of x where the mediator is y. Each target is drawn at that of its own y."
+        )
+    x, z = (_thinned(values, settings.most_dots) for values in found)
+    yield {"key": "data", "kind": "dots", **style, "x": x, "y": z}
 
 
 def _mean_inputs(estimator: BaseEstimator) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -263,6 +274,11 @@ def _mean_inputs(estimator: BaseEstimator) -> tuple[NDArray[np.float64], NDArray
         return None
     x = np.ravel(M.T @ np.asarray(observation.x, dtype=np.float64)[:, 0]) / sums
     return x, np.ravel(np.asarray(average.z) * estimator.scale_ + estimator.offset_)
+
+
+def _thinned(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return at most so many values, evenly chosen."""
+    return values[:: -(-len(values) // most)]
 
 
 # ---- baselines -----------------------------------------------------------------------------------------------

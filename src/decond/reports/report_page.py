@@ -1,62 +1,26 @@
-"""The page of a report: its checks and their verdict, and templates filled in with texts and numbers."""
+"""The page of a report: templates filled in with texts and numbers."""
 
-import base64
-import io
+import json
+import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import lru_cache
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from decond.messages import number
+from decond.verdict import Check, State, Verdict
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from matplotlib.figure import Figure
 
-__all__ = ["Check", "Report", "State", "picture", "rendered", "verdict"]
-
-
-class State(StrEnum):
-    """The outcome of a check; a verdict has the worst state of its checks."""
-
-    GOOD = "good"
-    OPEN = "open"
-    DOUBT = "doubt"
-    BAD = "bad"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One question about a result, and the answer.
-
-    Attributes
-    ----------
-    name : str
-        What is checked, such as "error bars" or "calibration".
-    state : State
-        The outcome.
-    finding : str
-        What the verdict says about it; empty if it adds nothing.
-    sentence : str
-        The answer in full.
-    numbers : mapping of str to float
-        What was measured; empty if nothing could be.
-    question : str
-        The question that it answers.
-    """
-
-    name: str
-    state: State
-    finding: str
-    sentence: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    question: str = ""
+__all__ = ["Report", "rendered"]
 
 
 @dataclass(frozen=True)
@@ -102,44 +66,8 @@ class Report:
         return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:40rem;border:0"></iframe>'
 
 
-def verdict(checks: Sequence[Check], otherwise: str) -> tuple[State, str]:
-    """Return the worst state and one sentence: what is wrong if something is, else what is good and what is open.
-
-    Parameters
-    ----------
-    checks : sequence of Check
-    otherwise : str
-        What is said where no check has a finding.
-
-    Returns
-    -------
-    state : State
-    sentence : str
-
-    Examples
-    --------
-    >>> good = Check("deconditioning", State.GOOD, "it helped", "")
-    >>> bad = Check("error bars", State.BAD, "the bars are too narrow", "")
-    >>> verdict([good], "")
-    (<State.GOOD: 'good'>, 'It helped.')
-    >>> verdict([good, bad], "")
-    (<State.BAD: 'bad'>, 'Do not rely on this: the bars are too narrow.')
-    """
-    found = {state: [c.finding for c in checks if c.state == state and c.finding] for state in State}
-    wrong = [check.finding for check in checks if check.state in (State.BAD, State.DOUBT) and check.finding]
-    for state, opening in ((State.BAD, "Do not rely on this: "), (State.DOUBT, "Use with caution: ")):
-        if any(check.state == state for check in checks):
-            return state, f"{opening}{_joined(wrong)}."
-    text = ", but ".join(filter(None, [_joined(found[State.GOOD]) or otherwise, _joined(found[State.OPEN])]))
-    return State.OPEN if found[State.OPEN] else State.GOOD, f"{text[:1].upper()}{text[1:]}."
-
-
-def _joined(findings: Sequence[str]) -> str:
-    return f"{', '.join(findings[:-1])} and {findings[-1]}" if len(findings) > 1 else "".join(findings)
-
-
-def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str, **values: object) -> Report:
-    """Return a report from a template; texts are escaped.
+def rendered(template: str, title: str, verdict: Verdict, **values: object) -> Report:
+    """Return a report from a template; texts are escaped, `data` is embedded as JSON.
 
     Parameters
     ----------
@@ -147,10 +75,8 @@ def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str,
         Name of a file in ``templates``.
     title : str
         The heading.
-    checks : sequence of Check
-        Those that matter most first.
-    otherwise : str
-        The verdict where no check has a finding.
+    verdict : Verdict
+        What the checks say.
     **values
         What the template needs.
 
@@ -158,24 +84,12 @@ def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str,
     -------
     Report
     """
-    state, sentence = verdict(checks, otherwise)
     now = datetime.now(UTC)
-    values |= {"title": title, "checks": checks, "state": state, "verdict": sentence, "versions": _versions()}
+    values |= {"title": title, "checks": verdict.checks, "state": verdict.state, "verdict": verdict.sentence}
+    values["versions"] = _versions()
     values["date"] = f"{now.day} {now:%B %Y, %H:%M} UTC"
     html = _templates().get_template(template).render(**values)
-    return Report(title, sentence, html, {check.name: check for check in checks}, state)
-
-
-def picture(figure: "Figure") -> str:
-    """Return a figure as the source of an image, so that a page needs no other file.
-
-    >>> from matplotlib.figure import Figure
-    >>> picture(Figure((1.0, 1.0)))[:26]
-    'data:image/svg+xml;base64,'
-    """
-    stream = io.BytesIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(stream.getvalue()).decode()}"
+    return Report(title, verdict.sentence, html, {check.name: check for check in verdict.checks}, verdict.state)
 
 
 def _versions() -> dict[str, str]:
@@ -196,7 +110,34 @@ def _templates() -> "Environment":
     made = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["number"] = number
+    made.filters.update(embedded=_embedded, number=number)
     made.globals["signs"] = dict(zip(State, "✓?!✗", strict=True))
     made.globals["state_words"] = dict(zip(State, ("good", "not known", "caution", "problem"), strict=True))
     return made
+
+
+def _embedded(data: object) -> str:
+    r"""Return data as JSON that may stand inside a script element; numbers that JSON does not have become null.
+
+    >>> print(_embedded({"</script>": [0.1 + 0.2, float("nan")], "line": "a\u2028b"}))
+    {"\u003c/script\u003e":[0.3,null],"line":"a\u2028b"}
+    """
+    from markupsafe import Markup
+
+    text = json.dumps(_plain(data), separators=(",", ":"), allow_nan=False)  # ASCII: U+2028 is escaped too
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _plain(data: object) -> object:
+    """Return nested lists and dictionaries of plain texts, and of numbers with the digits that can be seen."""
+    if isinstance(data, np.ndarray | np.generic):
+        data = data.tolist()
+    if isinstance(data, dict):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    if isinstance(data, float):
+        return float(f"{data:.14g}") if math.isfinite(data) else None  # times in seconds need 12 digits and more
+    return data

@@ -99,7 +99,7 @@ class SparseSearch:
     n_restarts: int = 0
     max_iterations: int = 100
     full_iterations: int = 50
-    """Iterations over all rows, after those over a sample, where there are more rows than that."""
+    """Iterations over all rows, after those over a sample or without rows held out; `max_iterations` at most."""
     seed: int = 0
     progress: Callable[[int, float], None] | None = None
     hold_out: HoldOutSettings = HoldOutSettings()
@@ -107,6 +107,10 @@ class SparseSearch:
     def __post_init__(self) -> None:
         if self.n_restarts < 0:
             raise ArgumentError("n_restarts", f"n_restarts is {self.n_restarts}; it must be 0 (one start) or more.")
+
+    @property
+    def _full(self) -> int:
+        return min(self.full_iterations, self.max_iterations)
 
     def run(
         self, model: SparseModel, source: Source, summary: Summary, also: Iterable[Mapping[str, Any]] = ()
@@ -144,11 +148,11 @@ class SparseSearch:
         best = rounds[-1].best
         assert best is not None
         if self.objective == "auto" and not held.prefers(best, held.judged(rounds[0].model.model, held.rest)):
-            last = self._search(rounds[0].model, source, self.full_iterations)
+            last = self._search(rounds[0].model, source, self._full)
             return self._concluded([*rounds, last], last.model.model, summary)
         if not summary.complete:
             rest = _Without(source, held.positions)
-            rounds.append(self._search(start.at(best.model), rest, self.full_iterations))
+            rounds.append(self._search(start.at(best.model), rest, self._full))
             best = held.judged(rounds[-1].model.model, rest)
         return self._concluded(rounds, best.model, summary)
 
@@ -158,7 +162,7 @@ class SparseSearch:
         """Maximize one objective: from all rows, or from a sample and then from all rows."""
         rounds = [self._search(start, summary.sample, self.max_iterations, also)]
         if not summary.complete:
-            rounds.append(self._search(rounds[0].model, source, self.full_iterations))
+            rounds.append(self._search(rounds[0].model, source, self._full))
         return self._concluded(rounds, rounds[-1].model.model, summary)
 
     def _search(
@@ -204,7 +208,7 @@ class SparseSearch:
             message=f"{first}{model.objective}: {last.verdict or last.result.message}",
             evaluations=sum(result.evaluations for result in results),
             failures=sum(result.failures for result in results),
-            starts=tuple(value for result in results for value in result.starts),
+            starts=results[0].starts,
         )
 
     def _variables(self, model: "_InUnits") -> list[Variable]:

