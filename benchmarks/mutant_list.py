@@ -183,7 +183,7 @@ KERNELS_AND_FEATURES = [
         ("variance=adjoint[same].sum()", "variance=adjoint.sum()"),
     ),
     *_of(
-        "features/feature_maps.py",
+        "features.py",
         FEATURES,
         (
             "math.sqrt(spectrum.variance / self.n_frequencies)",

@@ -12,7 +12,7 @@ from decond.errors import ArgumentError
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import Aggregated, LatentInput, SamplerSettings
 from decond.gp.observations import Targets
 from decond.gp.search import Progress

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from decond.estimators.posterior_regressor import PosteriorRegressor
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import Direct
 from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel

@@ -27,7 +27,7 @@ from decond.estimators.defaults import (
 )
 from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import (
     Aggregated,
     FunctionPrior,

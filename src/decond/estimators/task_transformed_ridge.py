@@ -10,7 +10,7 @@ from decond.checks import as_number, as_targets, check_finite
 from decond.conditional.mediator import linked_mediators
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.regressor import IndirectRegressor
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition
 from decond.kernels.kernel import Kernel
 

@@ -9,7 +9,7 @@ from decond.checks import as_targets
 from decond.errors import ArgumentError
 from decond.estimators.defaults import smooth_kernel
 from decond.estimators.posterior_regressor import PosteriorRegressor
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import Transformed
 from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
