@@ -1,5 +1,6 @@
 """Ordinary regression, z = f(x) + noise, with the same defaults and error bars as its indirect relatives."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from decond.threads import threads_by_rows
 __all__ = ["DirectGP"]
 
 
+@dataclass(eq=False, repr=False)
 class DirectGP(PosteriorRegressor):
     """A Gaussian process of one table, z = f(x) + noise: what the indirect models are measured against.
 
@@ -39,23 +41,13 @@ class DirectGP(PosteriorRegressor):
     array([0., 1.])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | FeatureMap | None = None,
-        noise: float | None = None,
-        mean: str = "constant",
-        uncertainty: str = "honest",
-        optimize: bool = True,
-        n_restarts: int = 1,
-        seed: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.mean = mean
-        self.uncertainty = uncertainty
-        self.optimize = optimize
-        self.n_restarts = n_restarts
-        self.seed = seed
+    kernel: Kernel | FeatureMap | None = None
+    noise: float | None = None
+    mean: str = "constant"
+    uncertainty: str = "honest"
+    optimize: bool = True
+    n_restarts: int = 1
+    seed: int = 0
 
     @threads_by_rows
     def fit(self, X: ArrayLike, y: ArrayLike, progress: Progress | None = None) -> Self:
