@@ -69,7 +69,9 @@ class DirectGP(PosteriorRegressor):
         rows, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         z = self._centered(np.asarray(targets, dtype=np.float64))
         choice = self._chosen_kernel(self.kernel, rows, z)
-        return self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
+        self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
+        _ = self.posterior_  # scikit-learn's contract: `predict` leaves the estimator as it is
+        return self
 
     def _known_columns(self, x: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
