@@ -58,6 +58,7 @@ class DualSettings:
 SETTINGS = DualSettings()
 
 
+@dataclass(eq=False, repr=False)
 class DualEmbedding(IndirectRegressor):
     """f from pairs (x, y) and task rows (y, z) by the dual embedding of Dai, He, Pan, Boots & Song (2017).
 
@@ -102,15 +103,9 @@ class DualEmbedding(IndirectRegressor):
     (5,)
     """
 
-    def __init__(
-        self,
-        n_features: int = 200,
-        regularization: float | None = None,
-        seed: int | np.random.Generator | None = 0,
-    ) -> None:
-        self.n_features = n_features
-        self.regularization = regularization
-        self.seed = seed
+    n_features: int = 200
+    regularization: float | None = None
+    seed: int | np.random.Generator | None = 0
 
     @one_blas_thread()
     def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:

@@ -23,7 +23,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.gp import (
     Candidate,
     FitResult,

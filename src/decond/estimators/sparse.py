@@ -22,7 +22,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.gp import FitResult
 from decond.gp.search import constant_log_evidence, warn_if_no_better
 from decond.kernels.kernel import Kernel
