@@ -102,7 +102,7 @@ def main() -> None:
     problems.add_argument("--jobs", type=int, default=1, help="processes, with one BLAS thread each")
     problems.add_argument("--check", action="store_true", help="count hints of model.check() as well")
     campaign = parser.add_argument_group("attack")
-    campaign.add_argument("--tries", type=float, default=1.0, help="the fraction of a whole campaign")
+    campaign.add_argument("--tries", type=float, default=0.02, help="the fraction of a whole campaign; 1: all of it")
     campaign.add_argument("--parts", nargs="+", choices=attack.FULL, help="parts of the campaign; all by default")
     parser.add_argument("--results", type=Path, help="folder for NAME.json, NAME.md and NAME.png")
     arguments = parser.parse_args()

@@ -82,7 +82,7 @@ LINALG = [
         ("JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)", "JITTERS = (1e-14, 1e-12, 1e-10, 1e-2)"),
     ),
     *_of(
-        "linalg/low_rank.py",
+        "linalg/factors.py",
         ALGEBRA,
         ("(self.size - self.core.size) * float", "self.size * float"),
         ("(b - multiply(self.basis, inside)) / self.noise", "(b - multiply(self.basis, inside))"),
@@ -183,7 +183,7 @@ KERNELS_AND_FEATURES = [
         ("variance=adjoint[same].sum()", "variance=adjoint.sum()"),
     ),
     *_of(
-        "features/feature_maps.py",
+        "features.py",
         FEATURES,
         (
             "math.sqrt(spectrum.variance / self.n_frequencies)",

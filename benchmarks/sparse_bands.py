@@ -87,7 +87,7 @@ def score(case: Case, rows: int, seed: int) -> dict[str, float]:
     }
 
 
-def run(draws: int = 5, first_seed: int = FIRST_SEED) -> dict[str, Any]:
+def run(draws: int = 3, first_seed: int = FIRST_SEED) -> dict[str, Any]:
     """Average over draws, case by case."""
     table = []
     for name, rows in SIZES:

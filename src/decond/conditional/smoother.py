@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from decond.conditional.mediator import label_columns, numeric_columns, spread
-from decond.features.feature_maps import FeatureKernel
+from decond.features import FeatureKernel
 from decond.kernels import Categorical, Matern32
 from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal, cholesky, multiply

@@ -10,7 +10,7 @@ from decond.conditional.smoother import Smoother
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean_embedding import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.kernels.kernel import Kernel
 from decond.linalg import LowRankPlusNoise, gaussian_log_density, pivoted_cholesky
 

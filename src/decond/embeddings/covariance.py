@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from decond.checks import as_targets, as_weights, check_same_length, frozen
 from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.kernels.kernel import Kernel
 
 __all__ = ["CovarianceOperator", "CrossCovarianceOperator"]

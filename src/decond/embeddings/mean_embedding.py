@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from decond.checks import as_count, as_targets, as_weights, frozen
 from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.kernels.kernel import Kernel
 from decond.parameters import Kept, same
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from decond.checks import as_targets, check_same_length
 from decond.embeddings import ConditionalMeanOperator
 from decond.embeddings.conditional_mean import feature_coordinates
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.gp.observations import Direct
 from decond.gp.priors import FunctionPrior
 from decond.gp.search import FitResult, Model, maximize_evidence, select

@@ -18,8 +18,8 @@ from decond.comparison import Comparison, ComparisonDisplay, Rows, averaged, che
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError, SimulationError
+from decond.lfi.methods.distance_abc import RejectionABC
 from decond.lfi.methods.method import Method, summarized_observation
-from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.posterior_draws import Observation, Posterior
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, Simulator, check_budget, check_on_few, infer, method_named

@@ -11,15 +11,16 @@ from decond.linalg.factors import (
     Factor,
     InverseRoot,
     JitterWarning,
+    LowRankPlusNoise,
     NotPositiveDefiniteError,
     cholesky,
     cholesky_if,
     inverses,
+    pivoted_cholesky,
     solve_general,
     square_root,
     with_jitter,
 )
-from decond.linalg.low_rank import LowRankPlusNoise, pivoted_cholesky
 from decond.linalg.products import (
     add_to_diagonal,
     mirrored,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decond.checks import check_choice, check_same_length, frozen
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.gp import FunctionPrior, Posterior
 from decond.kernels.kernel import Kernel, Pull
 from decond.linalg import add_to_diagonal, cholesky, multiply

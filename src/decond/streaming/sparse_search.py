@@ -188,7 +188,7 @@ class SparseSearch:
         )
         if held is not None and watch.best is None:
             watch.best = held.judged(result.model.model, held.rest)
-        if result.status == "stopped" and not watch.verdict:
+        if result.status == "stopped" and watch.values and not watch.verdict:
             result = dataclasses.replace(result, message=f"{result.message} {watch.rise()}.")
         return _Round(result, watch.best, watch.verdict)
 
