@@ -30,8 +30,8 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.dual import DualEmbedding
-from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.task_transformed import TaskTransformedGP
+from decond.estimators.task_transformed_features import TaskTransformedFeatures
 from decond.estimators.task_transformed_ridge import TaskTransformedRidge
 from decond.plotting.regression_plot import Curve, mean_and_std, rows_along
 from decond.progress import progress_bar
