@@ -5,16 +5,21 @@ and the remedy.
 """
 
 import datetime
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from decond.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
+    "SIZES",
+    "SizeSettings",
     "as_count",
+    "as_deviation",
     "as_generator",
     "as_labels",
     "as_number",
@@ -23,17 +28,38 @@ __all__ = [
     "as_seed",
     "as_targets",
     "as_weights",
+    "check_answer",
     "check_choice",
     "check_column_names",
     "check_finite",
     "check_same_length",
+    "check_size",
     "column_names",
     "frozen",
+    "order_of_rows",
     "value_names",
 ]
 
 Seed = int | np.random.Generator | None
 """What starts a random generator; None is 0."""
+
+
+@dataclass(frozen=True)
+class SizeSettings:
+    """How large the numbers are that models compute with.
+
+    Fits divide targets by their deviation and the noise by that: the square of any such ratio is then a float64.
+
+    >>> SizeSettings().largest
+    1e+60
+    """
+
+    smallest: float = 1e-60
+    """The largest number of a column is at least this, unless all of them are zero."""
+    largest: float = 1e60
+
+
+SIZES = SizeSettings()
 
 
 def as_rows(value: ArrayLike, name: str, *, labels: bool = False, missing: bool = False) -> np.ndarray:
@@ -161,6 +187,7 @@ def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.nda
         )
     check_same_length(targets, name, length, partner)
     _check_finite(targets, name)
+    check_size(targets, name, column_names(value))
     return targets
 
 
@@ -239,6 +266,37 @@ def as_number(
         accepted = "a finite number" if minimum == -np.inf else f"{'>' if strict else '>='} {minimum:g}"
         raise ArgumentError(name, f"{name} is {value!r}; it must be {accepted}.{' ' + remedy if remedy else ''}")
     return number
+
+
+def as_deviation(value: SupportsFloat | SupportsIndex | str, name: str, remedy: str = "") -> float:
+    """Return a standard deviation: a positive number whose square can be computed with.
+
+    Parameters
+    ----------
+    value : float
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    remedy : str
+        What the error adds.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> as_deviation(0.5, "noise")
+    0.5
+    """
+    deviation = as_number(value, name, minimum=0.0, strict=True, remedy=remedy)
+    if not SIZES.smallest <= deviation <= SIZES.largest:
+        raise ArgumentError(
+            name,
+            f"{name} is {value!r}; it must lie between {SIZES.smallest:g} and {SIZES.largest:g}"
+            f"{'. ' + remedy if remedy else '.'}",
+        )
+    return deviation
 
 
 def as_count(value: object, name: str) -> int:
@@ -418,6 +476,101 @@ def check_finite(value: ArrayLike, name: str, shape: tuple[int, ...]) -> None:
     _check_finite(np.atleast_1d(numbers), name)
 
 
+def check_size(values: np.ndarray, name: str, columns: Sequence[str] | None = None) -> None:
+    """Raise if numbers are too large to compute with, or all numbers of a column too small.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,) or (n, d)
+        Finite numbers. Labels are passed over.
+    name : str
+        The name of the argument, for errors.
+    columns : sequence of str, optional
+        Names of the columns, for errors.
+
+    Examples
+    --------
+    >>> check_size(np.array([[1.0, 1e200]]), "x", ["wind", "height"])
+    Traceback (most recent call last):
+        ...
+    decond.errors.ArgumentError: column 'height' of x has 1e+200 in row 0; numbers beyond 1e+60 cannot be squared...
+    """
+    rows = values[:, None] if values.ndim == 1 else values
+    for j in range(rows.shape[1]):
+        column = rows[:, j]
+        if column.dtype.kind == "O":
+            column = np.array([item for item in column if isinstance(item, float)], dtype=np.float64)
+        sizes = np.abs(column)
+        largest = float(sizes.max(initial=0.0))
+        if largest == 0.0 or SIZES.smallest <= largest <= SIZES.largest:
+            continue
+        place = f"column {(columns[j] if columns else j)!r} of {name}" if columns or rows.shape[1] > 1 else name
+        if largest > SIZES.largest:
+            row = int(sizes.argmax())
+            found = f"has {column[row]:g} in row {row}; numbers beyond {SIZES.largest:g} cannot be squared and summed"
+        else:
+            found = f"has no number beyond {largest:g}; the squares of such numbers are zero"
+        raise ArgumentError(name, f"{place} {found}. Correct it, or give {name} in another unit.")
+
+
+def check_answer(answer: np.ndarray, name: str) -> np.ndarray:
+    """Return an answer; raise if it is not finite, because it was asked for too far away.
+
+    Parameters
+    ----------
+    answer : ndarray of shape (q, ...)
+        A prediction for each row.
+    name : str
+        The name of the argument that has these rows.
+
+    Returns
+    -------
+    ndarray of shape (q, ...)
+
+    Examples
+    --------
+    >>> check_answer(np.array([1.0]), "X")
+    array([1.])
+    """
+    finite = np.isfinite(answer)
+    if not finite.all():
+        row = int(np.argwhere(~finite)[0][0])
+        raise ArgumentError(
+            name,
+            f"the prediction at row {row} of {name} is not finite. That row lies too far from those that the model "
+            "was fitted on; remove it.",
+        )
+    return answer
+
+
+def order_of_rows(*tables: np.ndarray) -> np.ndarray:
+    """Return the order that sorts rows by their columns: what is chosen by position then depends on the rows alone.
+
+    Parameters
+    ----------
+    *tables : ndarray of shape (n, d)
+        Tables with the same rows; columns may hold labels.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> order_of_rows(np.array([[2.0], [1.0], [2.0]]), np.array([["b"], ["c"], ["a"]], dtype=object))
+    array([1, 2, 0])
+    """
+    columns = [column for table in tables for column in table.T]
+    return np.lexsort([_sortable(column) for column in reversed(columns)])
+
+
+def _sortable(column: np.ndarray) -> np.ndarray:
+    """Return a column of numbers as it is, or one with labels as text."""
+    if column.dtype.kind != "O":
+        return column
+    return column.astype(np.float64 if _holds_numbers(column) and not _exceeds_float(column) else str)
+
+
 def frozen(array: ArrayLike) -> Any:
     """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it.
 
@@ -436,6 +589,8 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
     """Convert to a float64 array, or to labels where these are welcome; the type decides, not what the text says."""
     if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
         raise ArgumentError(name, f"{name} has masked values. Remove or fill these rows first.")
+    if issparse(value):
+        raise ArgumentTypeError(name, f"{name} is a sparse matrix; give it as an array, {name}.toarray().")
     if labels:
         value = _categories_as_text(value)
     try:
@@ -444,13 +599,23 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
         raise ArgumentError(
             name, f"{name} has rows of different lengths; a table with shape (n, d) is needed."
         ) from None
+    if array.ndim == 0 and array.dtype.kind not in "biuf":
+        raise ArgumentTypeError(name, f"{name} is {_short(value)}; give numbers as an array, a list or a data frame.")
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O" and _holds_numbers(array) and not (labels and _exceeds_float(array)):
-        return array.astype(np.float64)
+        try:
+            return array.astype(np.float64)
+        except OverflowError:
+            raise ArgumentError(name, f"{name} has whole numbers that are too large for float64.") from None
     if labels and array.dtype.kind != "c":
         return _as_labels(array, name)
     raise ArgumentTypeError(name, _not_numbers(array, name))
+
+
+def _short(value: object) -> str:
+    """Return a value in a few words: None and text as they are, of others the type."""
+    return repr(value)[:60] if value is None or isinstance(value, str | bytes) else f"a {type(value).__name__}"
 
 
 def _categories_as_text(value: Any) -> Any:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decond.checks import SIZES
 from decond.errors import ArgumentError
 from decond.messages import near_files
 
@@ -222,6 +223,8 @@ class Table:
             )
         if np.isinf(numbers).any():
             raise self._error(column, np.isinf(numbers), "is infinite", "Correct or remove it.")
+        if (beyond := numbers.abs() > SIZES.largest).any():
+            raise self._error(column, beyond, f"is beyond {SIZES.largest:g}", "Correct it, or use another unit.")
         return numbers
 
     def _labels(self, column: str) -> list[str]:
@@ -422,10 +425,10 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
     pyarrow = import_pyarrow()
     try:
         table = pyarrow.parquet.ParquetFile(path).read()
-    except (pyarrow.ArrowException, OSError) as error:
+        names, frame = table.column_names, table.to_pandas(ignore_metadata=True)
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None
-    _check_names(table.column_names, path.name)
-    frame = table.to_pandas(ignore_metadata=True)
+    _check_names(names, path.name)
     return frame.astype(dict.fromkeys(frame.select_dtypes("category").columns, object))
 
 

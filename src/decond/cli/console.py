@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from decond.messages import printable
 from decond.tables import TextFormat
 
 __all__ = [
@@ -76,7 +77,7 @@ class Commands(TyperGroup):
             if isinstance(error, typer.Exit) or not _is_simulation_error(error):
                 raise
             message = str(error)
-        _errors.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
+        _errors.print(Text.assemble(("Error: ", "bold red"), printable(message)), soft_wrap=True)
         raise typer.Exit(2) from None
 
 
@@ -139,19 +140,21 @@ def messages_of(caught: Iterable[warnings.WarningMessage]) -> list[str]:
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; numbers that JSON does not have become null."""
     plain = json.loads(json.dumps(data, default=str), parse_constant=lambda name: None)
-    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+    text = json.dumps(plain, indent=2, ensure_ascii=False)
+    controls = [*range(0x7F, 0xA0), *range(0xD800, 0xE000)]  # those that JSON leaves as they are
+    typer.echo(text.translate({code: f"\\u{code:04x}" for code in controls}))
 
 
 def print_sentences(sentences: Iterable[str]) -> None:
     """Print each as a paragraph."""
     for sentence in sentences:
-        _out.print(Text(sentence), soft_wrap=True)
+        _out.print(Text(printable(sentence)), soft_wrap=True)
 
 
 def print_warnings(sentences: Iterable[str]) -> None:
     """Print each on stderr."""
     for sentence in sentences:
-        _errors.print(Text(f"Warning: {sentence}", "yellow"), soft_wrap=True)
+        _errors.print(Text(f"Warning: {printable(sentence)}", "yellow"), soft_wrap=True)
 
 
 def print_wrote(*paths: Path | None) -> None:
@@ -171,12 +174,12 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
     rows : iterable of sequences of str
         The cells.
     """
-    lines = [headings, *rows]
+    lines = [[printable(cell) for cell in line] for line in (headings, *rows)]
     longest = [
         max(len(word) for cell in column for word in ["", *cell.split()]) for column in zip(*lines, strict=True)
     ]
-    table = Table(title=Text(title) if title else None)
-    for number, (heading, least) in enumerate(zip(headings, longest, strict=True)):
+    table = Table(title=Text(printable(title)) if title else None)
+    for number, (heading, least) in enumerate(zip(lines[0], longest, strict=True)):
         table.add_column(Text(heading), justify="right" if number else "left", min_width=least)
     for row in lines[1:]:
         table.add_row(*map(Text, row))

@@ -5,8 +5,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from decond.checks import as_targets, check_size, column_names
 from decond.estimators.posterior_regressor import PosteriorRegressor
 from decond.features import FeatureMap
 from decond.gp import Direct
@@ -66,8 +67,9 @@ class DirectGP(PosteriorRegressor):
         -------
         self
         """
-        rows, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        z = self._centered(np.asarray(targets, dtype=np.float64))
+        rows, targets = self._validated(X, y, multi_output=True, y_numeric=True)
+        check_size(rows, "X", column_names(X))
+        z = self._centered(as_targets(targets, "y", len(rows), "X"))
         choice = self._chosen_kernel(self.kernel, rows, z)
         self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
         _ = self.posterior_  # scikit-learn's contract: `predict` leaves the estimator as it is
@@ -75,4 +77,4 @@ class DirectGP(PosteriorRegressor):
 
     def _known_columns(self, x: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, x, reset=False, dtype=np.float64)
+        return self._validated(x, reset=False)

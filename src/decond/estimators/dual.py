@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_finite
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_answer, check_finite, order_of_rows
 from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
 from decond.estimators.defaults import plain_kernel
@@ -131,6 +131,8 @@ class DualEmbedding(IndirectRegressor):
         rows = as_rows(self._remember_columns(x, "x"), "x")
         pairs, task = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(task), "y_task")
+        first, second = order_of_rows(rows, pairs), order_of_rows(task, z.reshape(len(z), -1))
+        rows, pairs, task, z = rows[first], pairs[first], task[second], z[second]
         self.offset_ = z.mean(axis=0)
         tables = _Tables(rows, pairs, task, (z - self.offset_).reshape(len(z), -1))
         chosen = _choose(tables, min(self.n_features, SETTINGS.features), ridges, as_seed(self.seed))
@@ -153,7 +155,7 @@ class DualEmbedding(IndirectRegressor):
     def predict(self, X: ArrayLike) -> Array:
         """Return f at the rows of X."""
         rows = as_rows(self._known_columns(X), "x")
-        return self.features_x_.transform(rows) @ self.weights_ + self.offset_
+        return check_answer(self.features_x_.transform(rows) @ self.weights_ + self.offset_, "X")
 
     def _fitted_state(self) -> dict[str, Any]:
         names = ("features_x", "weights", "offset", "regularization")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_targets, check_choice, check_finite
+from decond.checks import as_deviation, as_targets, check_choice, check_finite
 from decond.conditional.mediator import numeric_columns, spread
 from decond.errors import ArgumentError, MemoryWarning, ResolutionWarning
 from decond.estimators.defaults import (
@@ -277,7 +277,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         """Return the noise that was given, in units of the scaled targets."""
         if self.noise is None:
             return None
-        noise = as_number(self.noise, "noise", minimum=0.0, strict=True, remedy="It is a standard deviation of z.")
+        noise = as_deviation(self.noise, "noise", "It is a standard deviation of z.")
         return noise / self._unit()
 
     def _unit(self) -> float:
@@ -562,7 +562,9 @@ def _starts(model: Model, table: np.ndarray, z: np.ndarray) -> Sequence[np.ndarr
     seen: Any = model.observation
     points, averages = model.prior.covariance.points(seen.x, "x"), seen.averages(table)
     gram = model.prior.covariance.gram(points, points)
-    covariance = averages.T @ gram @ averages + np.diag(seen.variance)
+    covariance = averages.T @ gram @ averages
+    least = 1e-10 * float(np.diagonal(covariance).mean())  # a start needs no more digits, and can be solved for
+    covariance += np.diag(np.maximum(seen.variance, least))
     smooth = gram @ (averages @ np.linalg.solve(covariance, z))
     numeric = numeric_columns(seen.x)
     if not numeric:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import Seed, as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.checks import Seed, as_count, as_deviation, as_rows, as_seed, as_targets, check_choice, check_same_length
 from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.defaults import SearchRanges, smooth_kernel
@@ -254,7 +254,7 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
             as_count(getattr(self, name), name)
         if self.noise is not None:
             remedy = "It is a standard deviation of z; None starts from the data."
-            as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
+            as_deviation(self.noise, "noise", remedy)
 
     def _tables(self, given: tuple[Any, ...], client: "Client | None", first: bool) -> Tables:
         """Return the tables that were given, as sources; the first pairs say what columns x has."""

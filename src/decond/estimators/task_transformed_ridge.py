@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_number, as_targets, check_finite
+from decond.checks import as_number, as_targets, check_answer, check_finite
 from decond.conditional.mediator import linked_mediators
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.regressor import IndirectRegressor
@@ -95,7 +95,7 @@ class TaskTransformedRidge(IndirectRegressor):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the estimate of f at the rows of X."""
         rows = self._known_columns(X)
-        return self.posterior_.mean(rows) + self.offset_
+        return check_answer(self.posterior_.mean(rows) + self.offset_, "X")
 
     def _prior(self, x: NDArray[Any]) -> FunctionPrior | WeightPrior:
         kernel: Kernel | FeatureMap = plain_kernel(x, 1.0).kernel if self.kernel_x is None else self.kernel_x

@@ -6,10 +6,10 @@ Gaussian in f. Given the *assignment* of targets to rows it is, and given f the 
 posterior is sampled by Gibbs sampling. A variational bound stands for the log evidence, which is intractable.
 
 `sample_latent_inputs` samples the hyperparameters too: one sweep draws f at the rows given the assignment and the
-hyperparameters, then the noise given f, then the assignment given both. Every few sweeps all hyperparameters take a
-step of slice sampling with f integrated out. Chains that end in different modes are combined by stacking (Yao,
-Vehtari & Gelman 2022, jmlr.org/papers/v23/20-1426.html). The weights of the rows, p(x | y), are estimates too: the
-chains are repeated for several bootstrap tables of them, and pooled.
+hyperparameters, then the assignment given f. Every few sweeps all hyperparameters take a step of slice sampling with
+f integrated out, and the noise another one with the assignment integrated out. Chains that end in different modes are
+combined by stacking (Yao, Vehtari & Gelman 2022, jmlr.org/papers/v23/20-1426.html). The weights of the rows,
+p(x | y), are estimates too: the chains are repeated for several bootstrap tables of them, and pooled.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -760,10 +760,12 @@ class _Chain:
         values, likelihoods, predictions = [], [], []
         every = max(1, settings.sweeps // settings.kept)
         for sweep in range(settings.warmup + settings.sweeps):
-            if sweep % settings.sweeps_per_step == 0:
+            steps = sweep % settings.sweeps_per_step == 0
+            if steps:
                 self._step_hyperparameters()
             f = self._draw_f()
-            self._step_noise(f)
+            if steps:
+                self._step_noise(f)
             variance = self._variance(self._vector)
             self._state.draw_assignment(f, variance)
             after = sweep - settings.warmup

@@ -8,6 +8,8 @@ import contextlib
 import functools
 import operator
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -309,11 +311,23 @@ def cluster_of(workers: int) -> "Iterator[Client]":
     """Start so many workers on this machine, each with one thread; yields their client, and stops them at the end."""
     distributed = _distributed()
     options = {"n_workers": as_count(workers, "workers"), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    with (
-        distributed.LocalCluster(**options, silence_logs="CRITICAL") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+    with contextlib.ExitStack() as closing:
+        with _deaf_to_interrupts():
+            cluster = closing.enter_context(distributed.LocalCluster(**options, silence_logs="CRITICAL"))
+        yield closing.enter_context(distributed.Client(cluster, set_as_default=False))
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ignore interrupts from the keyboard, as processes started meanwhile do for good: this process ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -78,7 +78,7 @@ class HoldOutSettings:
     every: int = 5
     """Iterations from one look at them to the next."""
     patience: int = 10
-    """Iterations without a gain after which a search ends: the convention of scikit-learn again."""
+    """Iterations in which the objective has to rise by one, or the search ends."""
     advantage: float = 4.0
     """Smaller differences of held-out log densities are not reliable (Sivula, Magnusson & Vehtari 2020)."""
     standard_errors: float = 2.0
@@ -188,6 +188,8 @@ class SparseSearch:
         )
         if held is not None and watch.best is None:
             watch.best = held.judged(result.model.model, held.rest)
+        if result.status == "stopped" and watch.values and not watch.verdict:
+            result = dataclasses.replace(result, message=f"{result.message} {watch.rise()}.")
         return _Round(result, watch.best, watch.verdict)
 
     def _concluded(self, rounds: list["_Round"], model: SparseModel, summary: Summary) -> FitResult:
@@ -345,7 +347,6 @@ class _Watch:
         self.held, self.settings = held, settings
         self.best: _Judged | None = None
         self.verdict = ""
-        self.waited = 0
         self.values: list[float] = []
 
     def __call__(self, model: "_InUnits", value: float) -> None:
@@ -353,19 +354,23 @@ class _Watch:
         self.values.append(value)
         patience = self.settings.patience
         if len(self.values) > patience and value - self.values[-1 - patience] < 1.0:
-            self.verdict = f"the objective rose by less than one in {patience} iterations."
+            self.verdict = f"{self.rise()}."
         if self.held is not None and len(self.values) % self.settings.every == 0:
             self._look(self.held.judged(model.model, self.held.rest))
         if self.verdict:
             raise StopIteration
 
+    def rise(self) -> str:
+        """Return how much the objective rose in the last iterations, in words."""
+        last = self.values[-1 - self.settings.patience :]
+        return f"The objective rose by {last[-1] - last[0]:.2g} in the last {len(last) - 1} iterations"
+
     def _look(self, found: _Judged) -> None:
+        assert self.held is not None
         if self.best is None or found.densities.sum() > self.best.densities.sum():
-            self.best, self.waited = found, 0
-            return
-        self.waited += self.settings.every
-        if self.waited >= self.settings.patience:
-            self.verdict = f"held-out rows were not better predicted after {self.settings.patience} more iterations."
+            self.best = found
+        elif self.held.prefers(self.best, found):
+            self.verdict = "Held-out rows were clearly better predicted some iterations before."
 
 
 class _Without(Source):
