@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from decond.lfi.diagnostics import Report
+    from decond.lfi.methods.method import Method
     from decond.plotting import PairsDisplay
 
 __all__ = [
@@ -66,7 +67,14 @@ class ToParameters(Kept):
 
 
 class _WorkingSampler(Protocol):
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return draws (n, d) in working coordinates.
+
+        Parameters
+        ----------
+        n : int
+        rng : numpy.random.Generator
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +88,11 @@ class FromWorking(Kept):
         return self.prior.from_working(self.source.sample(n, rng))
 
 
-class _Method(Protocol):
-    def fit(self, sims: Simulations, prior: Prior) -> "_Method": ...
-    def posterior(self, observed: Observation, *, iid: bool = False) -> "Posterior": ...
-
-
 @dataclass(frozen=True, eq=False)
 class Origin(Kept):
     """What a posterior was computed from: a method's settings, simulations, and rows of observations."""
 
-    method: _Method
+    method: "Method"
     prior: Prior
     simulations: Simulations
     observed: NDArray[np.float64]

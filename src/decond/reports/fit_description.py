@@ -364,7 +364,7 @@ def _named(
         "individual_noise": "noise in a single row",
         "mediator_noise": "noise of the mediator",
     }
-    words = _part(module) if name == "variance" else {"noise": "noise", **noises}.get(name)
+    words = _part(module) if name == "variance" else noises.get(name)
     if words is None:
         return []
     deviation = np.sqrt(value) if name == "variance" else np.asarray(value)
