@@ -16,6 +16,7 @@ from benchmarks import (
     exponential_gamma,
     herding,
     honest_bands,
+    inference_facts,
     inference_speed,
     lotka_volterra,
     mean_embedding,
@@ -25,6 +26,7 @@ from benchmarks import (
     report,
     sbi_tasks,
     sparse,
+    sparse_bands,
     stability,
     task_features,
     two_samples,
@@ -40,11 +42,13 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "real_data": real_data.run,
     "cold_start": cold_start.run,
     "sparse": sparse.run,
+    "sparse_bands": sparse_bands.run,
     "exponential_gamma": exponential_gamma.run,
     "lotka_volterra": lotka_volterra.run,
     "calibration": calibration.run,
     "sbi_tasks": sbi_tasks.run,
     "stability": stability.run,
+    "inference_facts": inference_facts.run,
     "inference_speed": inference_speed.run,
     "out_of_core": out_of_core.run,
     "task_features": task_features.run,
@@ -84,6 +88,10 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="+", default=[128, 256, 512], help="uci: inducing points")
     parser.add_argument("--splits", type=int, default=3, help="uci: how many splits of each table")
     parser.add_argument("--tasks", type=Path, help="sbi_tasks: folder with observations and reference posteriors")
+    parser.add_argument("--budgets", type=int, nargs="+", default=[100, 1000, 10_000], help="sbi_tasks: simulations")
+    parser.add_argument(
+        "--observations", type=int, nargs="+", default=[1, 2, 3], help="sbi_tasks: which of each task"
+    )
     parser.add_argument(
         "--peers", help=f"{', '.join(AGAINST_PEERS)}: a Python that has the packages of benchmarks/peers.txt"
     )
@@ -118,7 +126,11 @@ def main() -> None:
             "splits": arguments.splits,
             "points": arguments.points,
         },
-        "sbi_tasks": {"tasks": arguments.tasks},
+        "sbi_tasks": {
+            "tasks": arguments.tasks,
+            "budgets": arguments.budgets,
+            "observations": arguments.observations,
+        },
         "zoo": {
             "kinds": arguments.kinds,
             "draws": arguments.draws,

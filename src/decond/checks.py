@@ -27,6 +27,7 @@ __all__ = [
     "as_rows",
     "as_seed",
     "as_targets",
+    "as_values",
     "as_weights",
     "check_answer",
     "check_choice",
@@ -156,7 +157,7 @@ def _one_value(item: Any, name: str) -> Any:
 
 
 def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
-    """Return targets as float64 of shape (length,) or (length, k).
+    """Return targets as float64 of shape (length,) or (length, k): values whose squares can be computed with.
 
     Parameters
     ----------
@@ -178,17 +179,44 @@ def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.nda
     >>> as_targets([1, 2], "z", 2, "x")
     array([1., 2.])
     """
-    targets = _as_array(value, name, labels=False)
-    if targets.ndim not in (1, 2) or targets.size == 0:
-        raise ArgumentError(
-            name,
-            f"{name} has shape {targets.shape}; give one value for each row of {partner}, shape ({length},), or "
-            f"several target columns, shape ({length}, k).",
-        )
-    check_same_length(targets, name, length, partner)
-    _check_finite(targets, name)
+    targets = as_values(value, name, length, partner)
     check_size(targets, name, column_names(value))
     return targets
+
+
+def as_values(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
+    """Return finite numbers, one or several for each row, as float64 of shape (length,) or (length, k).
+
+    Parameters
+    ----------
+    value : array_like of shape (length,) or (length, k)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,) or (length, k)
+
+    Examples
+    --------
+    >>> as_values([1, 2], "f_values", 2, "x")
+    array([1., 2.])
+    """
+    numbers = _as_array(value, name, labels=False)
+    if numbers.ndim not in (1, 2) or numbers.size == 0:
+        raise ArgumentError(
+            name,
+            f"{name} has shape {numbers.shape}; give one value for each row of {partner}, shape ({length},), or "
+            f"several target columns, shape ({length}, k).",
+        )
+    check_same_length(numbers, name, length, partner)
+    _check_finite(numbers, name)
+    return numbers
 
 
 def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
@@ -216,7 +244,7 @@ def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) ->
     """
     if value is None:
         return np.full(length, 1.0 / length)
-    weights = as_targets(value, name, length, partner)
+    weights = as_values(value, name, length, partner)
     if weights.ndim != 1:
         raise ArgumentError(name, f"{name} has shape {weights.shape}; give a flat array of {length} weights.")
     return weights
@@ -360,9 +388,11 @@ def as_seed(seed: Seed | np.random.SeedSequence) -> int:
 def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
 
+    Several columns, or tuples as of a pandas MultiIndex, are joined to one text label.
+
     Parameters
     ----------
-    value : array_like of shape (length,)
+    value : array_like of shape (length,) or (length, k)
         What the user gave.
     name : str
         The name of the argument, for errors.
@@ -379,11 +409,17 @@ def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndar
     --------
     >>> as_labels(["a", "b"], "groups", 2, "x")
     array(['a', 'b'], dtype=object)
+    >>> as_labels([["north", 1], ["north", 2]], "groups", 2, "x")
+    array(['north, 1', 'north, 2'], dtype=object)
     """
     labels = _as_array(value, name, labels=True)
+    if labels.ndim == 2:
+        labels = labels[:, 0] if labels.shape[1] == 1 else _joined([tuple(row) for row in labels.tolist()], name)
+    elif labels.ndim == 1 and any(isinstance(label, tuple) for label in labels):
+        labels = _joined([label if isinstance(label, tuple) else (label,) for label in labels], name)
     if labels.ndim != 1:
         raise ArgumentError(
-            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array."
+            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, or a column of labels."
         )
     check_same_length(labels, name, length, partner)
     if labels.dtype == np.float64:
@@ -591,7 +627,7 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
         raise ArgumentError(
             name, f"{name} has rows of different lengths; a table with shape (n, d) is needed."
         ) from None
-    if array.ndim == 0 and array.dtype.kind not in "biuf":
+    if array.ndim == 0 and array.dtype.kind not in ("biufSUmM" if labels else "biuf"):
         raise ArgumentTypeError(name, f"{name} is {_short(value)}; give numbers as an array, a list or a data frame.")
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)
@@ -661,6 +697,20 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
         elif isinstance(label, datetime.timedelta | np.timedelta64):
             labels[index] = str(np.array(label, dtype="timedelta64[ns]"))
     return labels
+
+
+def _joined(labels: list[tuple[Any, ...]], name: str) -> np.ndarray:
+    """Return labels of several parts as text, whole numbers without a decimal point."""
+    texts = {label: ", ".join(map(_part, label)) for label in dict.fromkeys(labels)}
+    if len(set(texts.values())) < len(texts):
+        raise ArgumentError(
+            name, f"{name} has different labels that are alike once their parts are joined by commas; rename them."
+        )
+    return np.array([texts[label] for label in labels], dtype=object)
+
+
+def _part(label: object) -> str:
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _is_missing(label: object) -> bool:

@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 
 from decond.checks import order_of_rows
 from decond.conditional.mediator import label_columns, numeric_columns, spread
-from decond.features.feature_maps import FeatureKernel
+from decond.features import FeatureKernel
 from decond.kernels import Categorical, Matern32
 from decond.kernels.kernel import Kernel
 from decond.linalg import add_to_diagonal, cholesky, multiply

@@ -22,7 +22,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.gp import FitResult
 from decond.gp.search import constant_log_evidence, warn_if_no_better
 from decond.kernels.kernel import Kernel
@@ -80,11 +80,11 @@ class SparseGP(ProbabilisticRegressor):
     n_restarts : int
         How many more starts to try, from other inducing points and hyperparameters around the scales of the data.
     max_iterations : int
-        For each start.
+        Of each search.
     sample_size : int
         Rows of the sample that is learned from first, of tables that have more than twice as many.
     full_iterations : int
-        Over all rows, after those over a sample.
+        Over all rows, after those over a sample or without rows held out, if that is less.
     seed : int
         The same seed gives the same model.
 
@@ -95,7 +95,8 @@ class SparseGP(ProbabilisticRegressor):
     posterior_ : SparsePosterior
         Of the targets less `offset_`, divided by `scale_`.
     fit_result_ : FitResult or None
-        How learning went; `starts` and `history` are of targets divided by their deviation.
+        How learning went; `starts` are where the first search ended from each start. They and `history` are of
+        targets divided by their deviation.
 
     Examples
     --------

@@ -19,6 +19,15 @@ class EventProbability:
     The lengthscale of the kernel and the penalty are those of the largest cross-validated log likelihood. The linear
     part carries the trend to where there are few simulations. The probability is 1 if the event always happened.
 
+    Parameters
+    ----------
+    phi : ndarray of shape (n, d)
+        Working coordinates of the parameters.
+    happened : ndarray of bool of shape (n,)
+        What happened at them.
+    like : EventProbability, optional
+        One whose lengthscale and penalty are taken; None chooses them.
+
     Attributes
     ----------
     share
@@ -49,9 +58,11 @@ class EventProbability:
     landmarks: int = 100
     """Most landmarks of the kernel features."""
 
-    def __init__(self, phi: np.ndarray, happened: np.ndarray) -> None:
+    _chosen: dict[str, float] | None = None
+
+    def __init__(self, phi: np.ndarray, happened: np.ndarray, like: "EventProbability | None" = None) -> None:
         self.share, self.score = float(happened.mean()), -np.inf
-        self._model = None if happened.all() else self._fitted(phi, happened)
+        self._model = None if happened.all() else self._fitted(phi, happened, like)
 
     def log_probability(self, phi: np.ndarray) -> np.ndarray:
         """Return log P(event | φ) at rows of working coordinates."""
@@ -60,7 +71,7 @@ class EventProbability:
             return np.zeros(len(rows))
         return np.asarray(log_expit(self._model.decision_function(rows)))
 
-    def _fitted(self, phi: np.ndarray, happened: np.ndarray) -> Any:
+    def _fitted(self, phi: np.ndarray, happened: np.ndarray, like: "EventProbability | None") -> Any:
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
         from sklearn.pipeline import Pipeline
@@ -72,6 +83,8 @@ class EventProbability:
             gamma: [0.5 / (phi.shape[1] * factor**2) for factor in self.lengthscales],
             "classifier__C": list(self.penalties),
         }
+        if like is not None and like._chosen is not None:
+            return model.set_params(**like._chosen).fit(phi, happened)
         rows = np.arange(len(phi))
         if self.choice_rows is not None and len(phi) > self.choice_rows:
             rows = np.random.default_rng(0).choice(len(phi), self.choice_rows, replace=False)
@@ -80,7 +93,7 @@ class EventProbability:
             return model.fit(phi, happened)
         split = StratifiedKFold(folds, shuffle=True, random_state=0)
         search = GridSearchCV(model, grid, scoring="neg_log_loss", cv=split).fit(phi[rows], happened[rows])
-        self.score = float(search.best_score_)
+        self.score, self._chosen = float(search.best_score_), search.best_params_
         return search if len(rows) == len(phi) else search.best_estimator_.fit(phi, happened)
 
     def _features(self, phi: np.ndarray) -> Any:
@@ -131,8 +144,8 @@ class OutlierRule:
 
     deviations: float = 10.0
     """Robust deviations beyond which a residual is large; a Gaussian one never is."""
-    log_deviations: float = 3.5
-    """The same on the logarithmic scale, the modified z-score of Iglewicz and Hoaglin (1993)."""
+    log_deviations: float = 5.0
+    """The same on the logarithmic scale: a Gaussian one is once in two million."""
     local_deviations: float = 5.0
     """Larger residuals count as this large for how the deviation grows."""
     wild: float = 10.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.checks import as_count, as_rows, as_targets, check_same_length
+from decond.checks import as_count, as_rows, as_targets, check_same_length, column_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.streaming.sources import (
     ChunkSettings,
@@ -252,7 +252,7 @@ class DaskTable(_ClusterSource):
         import dask
 
         self.client, self.patience = _usable(client, patience), patience
-        self.names, self.target_names = _names(x), _names(z)
+        self.names, self.target_names = column_names(x), column_names(z)
         rows, targets = _as_array(x, "x", self.client), _as_array(z, "z", self.client)
         check_same_length(targets, "z", len(rows), "x")
         self.flat = targets.ndim == 1
@@ -439,12 +439,6 @@ def _as_array(collection: Any, name: str, client: "Client") -> Any:
         chunks = (tuple(lengths), *collection.chunks[1:])
         collection = type(collection)(collection.dask, collection.name, chunks, meta=collection)
     return collection.rechunk({1: -1}) if collection.ndim > 1 else collection
-
-
-def _names(frame: Any) -> list[str] | None:
-    """Return the names of columns; as in scikit-learn, only if all of them are text."""
-    names = list(getattr(frame, "columns", []))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _check_numbers(frame: Any, name: str) -> None:

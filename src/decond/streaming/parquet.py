@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from decond.checks import SIZES
 from decond.errors import ArgumentError
 from decond.messages import near_files
-from decond.streaming.parallel import ahead
 from decond.streaming.sources import CHUNKS, Arrays, ChunkSettings, Partition, PartitionedSource
+from decond.threads import ahead
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_rows, as_targets, check_size, column_names
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.streaming.parallel import ahead, map_in_order
+from decond.threads import ahead, map_in_order
 
 __all__ = [
     "Batches",

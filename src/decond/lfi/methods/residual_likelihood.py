@@ -26,7 +26,7 @@ from decond.lfi.exceptions import (
 from decond.lfi.methods.method import Method, SummaryOption
 from decond.lfi.posterior_draws import Posterior, Seed
 from decond.lfi.prior import Prior
-from decond.lfi.sampling import TemperedCloud, effective_sample_size, more_draws, resampled_rows, temper
+from decond.lfi.sampling import TemperedCloud, effective_sample_size, more_draws, temper
 from decond.lfi.simulations import Simulations
 from decond.lfi.summaries import RedundancyRule, Standardizer, pulled_in
 from decond.lfi.validity import EventProbability, OutlierRule, ValidityModel
@@ -170,6 +170,7 @@ class ResidualLikelihood(Method):
 
         Those with the same values missing have a likelihood of their own, of the other columns.
         """
+        self._atoms: dict[bytes, list[AtomLikelihood | None]] = {}
         return self._likelihood_from(np.flatnonzero(~self.outliers(observed)), observed, self.settings)
 
     def _likelihood_from(
@@ -180,32 +181,39 @@ class ResidualLikelihood(Method):
         parts = []
         for number, missing in enumerate(patterns):
             alike = observed[numbers.ravel() == number]
-            parts += self._likelihoods(phi, x[:, ~missing], alike[:, ~missing], settings)
+            parts += self._likelihoods(phi, x[:, ~missing], alike[:, ~missing], settings, missing.tobytes())
         return parts[0][0] if len(observed) == 1 else ProductLikelihood(parts)
 
     def _likelihoods(
-        self, phi: Array, x: Array, observed: Array, settings: ResidualLikelihoodSettings
+        self, phi: Array, x: Array, observed: Array, settings: ResidualLikelihoodSettings, pattern: bytes
     ) -> "list[tuple[Likelihood, int]]":
         """Return likelihoods of complete observations, and how often each counts.
 
         That of a row is a probability where many simulations equal it and it sits at the edge of what was simulated,
-        or where a density predicts worse which of them do.
+        or where a density predicts worse which of them do. Halves of the simulations take what all of them took.
         """
         distinct, numbers, counts = np.unique(observed, axis=0, return_inverse=True, return_counts=True)
-        atoms = [AtomLikelihood.at(phi, x, row[None, :], settings) for row in distinct]
-        chosen = [atom is not None and atom.at_edge for atom in atoms]
+        known = self._atoms.get(pattern)
+        if known is not None:
+            atoms = [atom and atom.refitted(phi, x, row) for atom, row in zip(known, distinct, strict=True)]
+        else:
+            atoms = [AtomLikelihood.at(phi, x, row[None, :], settings) for row in distinct]
+        inside = np.array([atom is None or not (known or atom.at_edge) for atom in atoms])[numbers.ravel()]
         density = None
-        if not all(chosen):
+        if inside.any():
             rng = np.random.default_rng(0)  # only which rows a pilot sees
-            density = likelihood_at(phi, x, observed, self.summary, rng, settings)
+            density = likelihood_at(phi, x, observed, self.summary, rng, settings, inside)
             for i, atom in enumerate(atoms):
-                if atom is not None and not chosen[i]:
-                    chosen[i] = atom.predicts_better_than(density.taken(np.array([np.argmax(numbers.ravel() == i)])))
+                row = np.array([np.argmax(numbers.ravel() == i)])
+                if atom is not None and inside[row] and not atom.predicts_better_than(density.taken(row)):
+                    atoms[i] = None
+        self._atoms.setdefault(pattern, atoms)
         found: list[tuple[Likelihood, int]] = [
-            (atom, int(count)) for atom, count, used in zip(atoms, counts, chosen, strict=True) if used and atom
+            (atom, int(count)) for atom, count in zip(atoms, counts, strict=True) if atom is not None
         ]
-        if density is not None and not all(chosen):
-            found.append((density.taken(np.flatnonzero(~np.array(chosen)[numbers.ravel()])), 1))
+        left = np.array([atom is None for atom in atoms])[numbers.ravel()]
+        if density is not None and left.any():
+            found.append((density.taken(np.flatnonzero(left)), 1))
         return found
 
     def _learn_likelihood(self, observed: Array) -> None:
@@ -243,7 +251,10 @@ class ResidualLikelihood(Method):
             stability = refits.stability
             if stability is not None and stability > self.settings.unstable:
                 notes.append(_unstable_note(stability))
-                clouds = log_likelihood.averaged(refits, clouds, rng)
+                log_likelihood.halves, log_likelihood.averaged = refits.pairs, True
+                clouds = temper(
+                    prior.log_density_working, log_likelihood.at, start, rng, powers=powers, time_limit=limit
+                )
         widened, cloud = clouds
         posterior = Posterior(
             prior,
@@ -309,8 +320,8 @@ class ObservedLikelihood(Kept):
     prior: Prior
     simulations: Simulations
     observed: Array
-    log_factors: tuple[float, ...] = ()
-    """Of likelihoods from halves of the simulations, with which it is averaged."""
+    averaged: bool = False
+    """Whether it is the mean of the likelihood and those of halves of the simulations: estimates of one density."""
     fitted: ResidualLikelihood | None = field(default=None, init=False)
     halves: list[tuple[Likelihood, Likelihood]] = field(default_factory=list, init=False)
 
@@ -323,27 +334,13 @@ class ObservedLikelihood(Kept):
             self.fitted = self.method.fit(self.simulations, self.prior)
             with one_blas_thread():
                 self.fitted._learn_likelihood(self.observed)
-                self.halves = self.fitted._from_halves(self.observed) if self.log_factors else []
+                self.halves = self.fitted._from_halves(self.observed) if self.averaged else []
         log_regular = self.fitted.log_valid_(phi) + self.fitted.regular_.log_probability(phi)
         value = self.fitted.likelihood_.log_density(phi)
-        if self.log_factors:
-            each = zip((half for pair in self.halves for half in pair), self.log_factors, strict=True)
-            values = [value, *(half.log_density(phi) - log_factor for half, log_factor in each)]
+        if self.averaged:
+            values = [value, *(half.log_density(phi) for pair in self.halves for half in pair)]
             value = logsumexp(values, axis=0, b=1.0 / len(values))
         return value + len(self.observed) * log_regular
-
-    def averaged(
-        self, refits: "Refits", clouds: list[TemperedCloud], rng: np.random.Generator
-    ) -> list[TemperedCloud]:
-        """Average with likelihoods from halves, and return particles of the average, weighted and drawn anew."""
-        before = [cloud.log_likelihood(cloud.particles) for cloud in clouds]
-        self.halves, self.log_factors = refits.pairs, refits.log_factors
-        drawn = []
-        for cloud, start in zip(clouds, before, strict=True):
-            change = cloud.power * (self.at(cloud.particles) - start)
-            rows = resampled_rows(np.exp(change - change.max()), len(change), rng)
-            drawn.append(replace(cloud, particles=cloud.particles[rows]))
-        return drawn
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "fitted": None, "halves": []}
@@ -386,8 +383,6 @@ class Refits:
     stability : float or None
         The error to expect, see `Posterior.stability`: a root mean square over pairs, for the worst parameter. None
         without pairs.
-    log_factors : tuple of float
-        Logarithms of the evidence of each half, relative to that of all simulations.
     """
 
     def __init__(
@@ -398,11 +393,9 @@ class Refits:
         own, joint = likelihood.log_density(points), clouds[-1].log_likelihood(points)
         log_proposal = logsumexp([cloud.power * joint - cloud.log_evidence for cloud in clouds], axis=0)
         log_weights = [joint - log_proposal + half.log_density(points) - own for pair in pairs for half in pair]
-        totals = logsumexp(log_weights, axis=1) if pairs else np.empty(0)
-        self.log_factors = tuple(float(total) for total in totals - logsumexp(joint - log_proposal))
         self.stability: float | None = None
         if pairs:
-            weights = np.exp(np.array(log_weights) - totals[:, None])
+            weights = np.exp(np.array(log_weights) - logsumexp(log_weights, axis=1)[:, None])
             means = weights @ points
             spreads = [each @ (points - mean) ** 2 for each, mean in zip(weights, means, strict=True)]
             sd = np.sqrt(spreads) + 1e-300
@@ -418,6 +411,7 @@ def likelihood_at(
     summary: SummaryOption,
     rng: np.random.Generator,
     settings: ResidualLikelihoodSettings | None = None,
+    used: NDArray[np.bool_] | None = None,
 ) -> "ShiftedLikelihood":
     """Return the likelihood of one observation (1, s), fitted to simulations (n, d), (n, s).
 
@@ -438,9 +432,11 @@ def likelihood_at(
         Chooses the rows of pilots.
     settings : ResidualLikelihoodSettings, optional
         The numbers of the method.
+    used : ndarray of bool of shape (t,), optional
+        The observations whose densities will be used, as far as is known; None is all.
     """
     settings = settings or ResidualLikelihoodSettings()
-    even = _even_columns(phi, x, observed, rng, settings)
+    even = _even_columns(phi, x, observed, rng, settings, used)
     rows = _closest(even.weights, settings.rows)
     phi, x, observed, weights = phi[rows], even.x[rows], even.observed, even.weights[rows]
     few_columns = x.shape[1] <= 2 * phi.shape[1]
@@ -517,8 +513,8 @@ class ShiftedLikelihood:
         """Return log p(observed | θ) at working coordinates (q, d)."""
         mean, scale = self._residuals.mean_and_scale(phi)
         value = self.log_slope.sum() - len(self.observed) * np.log(scale).sum(axis=1)
-        for row in self.observed:
-            value += self._log_density_of((row - mean) / scale, phi)
+        for row, count in zip(*np.unique(self.observed, axis=0, return_counts=True), strict=True):
+            value += count * self._log_density_of((row - mean) / scale, phi)
         if self._guard is not None:
             guard, least = self._guard
             value += np.minimum(guard.gaussian_log_density(phi) - least, 0.0)
@@ -596,12 +592,13 @@ class ShiftedLikelihood:
     def misfit(self) -> tuple[float, Array]:
         """Return how far the observation is from the nearest mean, and how far simulations are that are close to it.
 
-        Distances are in standard deviations of the residuals; means are those at the parameters of the simulations,
-        of fits without them.
+        Distances are in standard deviations of the residuals; means are those at the parameters of the other
+        simulations, of fits without them.
         """
         scored = np.argsort(-self.weights, kind="stable")[: self._settings.scored_rows]
-        rows = np.concatenate([self.observed, self._residuals.x[scored]])
-        distance = np.sqrt(self._squared_misses(rows).min(axis=1))
+        squared = self._squared_misses(np.concatenate([self.observed, self._residuals.x[scored]]))
+        squared[np.arange(1, len(squared)), scored] = np.inf  # the parameters of the observation are not among them
+        distance = np.sqrt(squared.min(axis=1))
         return float(distance[0]), distance[1:]
 
     def _squared_misses(self, x: Array, columns: NDArray[np.bool_] | None = None) -> Array:
@@ -627,6 +624,8 @@ class AtomLikelihood:
         Whether the observation is the smallest or largest simulated value of a column.
     gain : float, optional
         By how much it has to predict better than a density, as a log-likelihood.
+    like : EventProbability, optional
+        One whose lengthscale and penalty are taken.
 
     Attributes
     ----------
@@ -640,12 +639,19 @@ class AtomLikelihood:
 
     of_data = True
 
-    def __init__(self, phi: Array, equal: NDArray[np.bool_], at_edge: bool, gain: float = 5.0) -> None:
+    def __init__(
+        self,
+        phi: Array,
+        equal: NDArray[np.bool_],
+        at_edge: bool,
+        gain: float = 5.0,
+        like: EventProbability | None = None,
+    ) -> None:
         self._gain = gain
         self.effective, self.at_edge = float(equal.sum()), at_edge
         self.notes: list[PosteriorWarning] = []
         self._phi, self._equal = phi, equal
-        self._event = EventProbability(phi, equal)
+        self._event = EventProbability(phi, equal, like)
 
     @classmethod
     def at(
@@ -673,6 +679,22 @@ class AtomLikelihood:
             return None
         at_edge = (observed <= x.min(axis=0)) | (observed >= x.max(axis=0))
         return cls(phi, equal, bool(at_edge.any()), settings.gain)
+
+    def refitted(self, phi: Array, x: Array, row: Array) -> "AtomLikelihood":
+        """Return the same from other simulations, with the same settings.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (n, d)
+            Working coordinates of the simulations.
+        x : ndarray of shape (n, s)
+            Their data.
+        row : ndarray of shape (s,)
+            The observation.
+        """
+        varying = np.ptp(x, axis=0) > 0.0
+        equal = np.all(x[:, varying] == row[varying], axis=1)
+        return AtomLikelihood(phi, equal, self.at_edge, self._gain, self._event)
 
     def log_density(self, phi: Array) -> Array:
         """Return log P(x = observed | θ) at working coordinates (q, d)."""
@@ -800,7 +822,12 @@ class _EvenColumns(NamedTuple):
 
 
 def _even_columns(
-    phi: Array, x: Array, observed: Array, rng: np.random.Generator, settings: ResidualLikelihoodSettings
+    phi: Array,
+    x: Array,
+    observed: Array,
+    rng: np.random.Generator,
+    settings: ResidualLikelihoodSettings,
+    used: NDArray[np.bool_] | None,
 ) -> _EvenColumns:
     """Return the columns that vary near the observation, transformed so that their noise is even, with closeness."""
     varying = np.ptp(x, axis=0) > 0.0
@@ -824,7 +851,9 @@ def _even_columns(
         varies[:] = True
     if varies.sum() <= settings.redundant_columns:
         varies[varies] = RedundancyRule().kept(phi, x[:, varies], weights)
-    edge = ((observed <= x.min(axis=0)) | (observed >= x.max(axis=0))).any(axis=0)
+    edge = ((observed <= x.min(axis=0)) | (observed >= x.max(axis=0)))[slice(None) if used is None else used].any(
+        axis=0
+    )
     repeated = differs <= (1.0 - settings.edge_rows) * near.sum()
     return _EvenColumns(
         x[:, varies],

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -35,6 +36,7 @@ Array = NDArray[np.float64]
 Rows = ArrayLike | Source
 
 
+@dataclass(eq=False, repr=False)
 class TaskTransformedFeatures(ProbabilisticRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
 
@@ -78,33 +80,20 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
     True
     """
 
-    _statistics: FeatureStatistics
-    _flat: bool
-    _answer: "_Answer | None"
+    _statistics: FeatureStatistics = field(init=False)
+    _flat: bool = field(init=False)
+    _answer: "_Answer | None" = field(init=False)
 
-    def __init__(
-        self,
-        kernel_x: Kernel | FeatureMap | None = None,
-        kernel_y: Kernel | FeatureMap | None = None,
-        n_features: int = 200,
-        noise: float | None = None,
-        mean: Literal["constant", "zero"] = "constant",
-        mediator: Literal["full", "map"] = "full",
-        optimize: bool = True,
-        lengthscales: Literal["subsample", "given"] = "subsample",
-        sample_size: int = 5_000,
-        seed: Seed = 0,
-    ) -> None:
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
-        self.n_features = n_features
-        self.noise = noise
-        self.mean = mean
-        self.mediator = mediator
-        self.optimize = optimize
-        self.lengthscales = lengthscales
-        self.sample_size = sample_size
-        self.seed = seed
+    kernel_x: Kernel | FeatureMap | None = None
+    kernel_y: Kernel | FeatureMap | None = None
+    n_features: int = 200
+    noise: float | None = None
+    mean: Literal["constant", "zero"] = "constant"
+    mediator: Literal["full", "map"] = "full"
+    optimize: bool = True
+    lengthscales: Literal["subsample", "given"] = "subsample"
+    sample_size: int = 5000
+    seed: Seed = 0
 
     def fit(
         self,
