@@ -27,6 +27,7 @@ __all__ = [
     "as_rows",
     "as_seed",
     "as_targets",
+    "as_values",
     "as_weights",
     "check_answer",
     "check_choice",
@@ -156,7 +157,7 @@ def _one_value(item: Any, name: str) -> Any:
 
 
 def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
-    """Return targets as float64 of shape (length,) or (length, k).
+    """Return targets as float64 of shape (length,) or (length, k): values whose squares can be computed with.
 
     Parameters
     ----------
@@ -178,17 +179,44 @@ def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.nda
     >>> as_targets([1, 2], "z", 2, "x")
     array([1., 2.])
     """
-    targets = _as_array(value, name, labels=False)
-    if targets.ndim not in (1, 2) or targets.size == 0:
-        raise ArgumentError(
-            name,
-            f"{name} has shape {targets.shape}; give one value for each row of {partner}, shape ({length},), or "
-            f"several target columns, shape ({length}, k).",
-        )
-    check_same_length(targets, name, length, partner)
-    _check_finite(targets, name)
+    targets = as_values(value, name, length, partner)
     check_size(targets, name, column_names(value))
     return targets
+
+
+def as_values(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
+    """Return finite numbers, one or several for each row, as float64 of shape (length,) or (length, k).
+
+    Parameters
+    ----------
+    value : array_like of shape (length,) or (length, k)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,) or (length, k)
+
+    Examples
+    --------
+    >>> as_values([1, 2], "f_values", 2, "x")
+    array([1., 2.])
+    """
+    numbers = _as_array(value, name, labels=False)
+    if numbers.ndim not in (1, 2) or numbers.size == 0:
+        raise ArgumentError(
+            name,
+            f"{name} has shape {numbers.shape}; give one value for each row of {partner}, shape ({length},), or "
+            f"several target columns, shape ({length}, k).",
+        )
+    check_same_length(numbers, name, length, partner)
+    _check_finite(numbers, name)
+    return numbers
 
 
 def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
@@ -216,7 +244,7 @@ def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) ->
     """
     if value is None:
         return np.full(length, 1.0 / length)
-    weights = as_targets(value, name, length, partner)
+    weights = as_values(value, name, length, partner)
     if weights.ndim != 1:
         raise ArgumentError(name, f"{name} has shape {weights.shape}; give a flat array of {length} weights.")
     return weights
@@ -599,7 +627,7 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
         raise ArgumentError(
             name, f"{name} has rows of different lengths; a table with shape (n, d) is needed."
         ) from None
-    if array.ndim == 0 and array.dtype.kind not in "biuf":
+    if array.ndim == 0 and array.dtype.kind not in ("biufSUmM" if labels else "biuf"):
         raise ArgumentTypeError(name, f"{name} is {_short(value)}; give numbers as an array, a list or a data frame.")
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)

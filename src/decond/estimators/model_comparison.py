@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
 
-from decond.checks import as_count, as_rows, as_targets, check_column_names, column_names
+from decond.checks import as_count, as_rows, as_values, check_column_names, column_names
 from decond.comparison import (
     Comparison,
     Lines,
@@ -164,7 +164,7 @@ class Tables(NamedTuple):
 
         rows = as_rows(x, "x", labels=True)
         mediators = linked_mediators(rows, y, y_task)
-        z = as_targets(z_task, "z_task", len(mediators[1]), "y_task")
+        z = as_values(z_task, "z_task", len(mediators[1]), "y_task")
         if z.ndim > 1:
             raise ArgumentError(
                 "z_task", f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn."
@@ -206,7 +206,7 @@ def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[Arra
         raise ArgumentTypeError(
             "truth", f"truth is {type(truth).__name__}; give a function of rows of x, or rows and values (x, f)."
         )
-    values = as_targets(values, "truth", len(rows), "its rows")
+    values = as_values(values, "truth", len(rows), "its rows")
     return Truth(rows, values)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_targets, frozen
+from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_values, frozen
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
@@ -359,7 +359,7 @@ class Posterior(Kept):
 
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> NDArray[np.float64]:
         """Return E[f(θ) | observation] for a function of rows of parameters."""
-        values = as_targets(function(self.samples), "function(samples)", len(self.samples), "samples")
+        values = as_values(function(self.samples), "function(samples)", len(self.samples), "samples")
         return np.asarray(values.mean(axis=0))
 
     def density(self, theta: ArrayLike) -> NDArray[np.float64]:

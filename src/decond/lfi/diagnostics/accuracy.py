@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import cumulative_trapezoid
 from scipy.ndimage import gaussian_filter1d
 
-from decond.checks import as_rows, as_targets, frozen
+from decond.checks import as_rows, as_values, frozen
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError
 from decond.kernels import RBF, median_heuristic
@@ -422,7 +422,7 @@ def total_variation(density: Density, truth: Density, grid: ArrayLike) -> float:
 
 
 def _values(function: Density, name: str, grid: np.ndarray) -> np.ndarray:
-    values = as_targets(function(grid) if callable(function) else function, name, len(grid), "grid")
+    values = as_values(function(grid) if callable(function) else function, name, len(grid), "grid")
     if values.ndim != 1:
         raise ArgumentError(
             name, f"{name} has shape {values.shape}; give one value for each of the {len(grid)} grid points."
