@@ -26,6 +26,7 @@ from benchmarks import (
     report,
     sbi_tasks,
     sparse,
+    sparse_bands,
     stability,
     task_features,
     two_samples,
@@ -41,6 +42,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "real_data": real_data.run,
     "cold_start": cold_start.run,
     "sparse": sparse.run,
+    "sparse_bands": sparse_bands.run,
     "exponential_gamma": exponential_gamma.run,
     "lotka_volterra": lotka_volterra.run,
     "calibration": calibration.run,
@@ -106,7 +108,7 @@ def main() -> None:
     problems.add_argument("--jobs", type=int, default=1, help="processes, with one BLAS thread each")
     problems.add_argument("--check", action="store_true", help="count hints of model.check() as well")
     campaign = parser.add_argument_group("attack")
-    campaign.add_argument("--tries", type=float, default=1.0, help="the fraction of a whole campaign")
+    campaign.add_argument("--tries", type=float, default=0.02, help="the fraction of a whole campaign; 1: all of it")
     campaign.add_argument("--parts", nargs="+", choices=attack.FULL, help="parts of the campaign; all by default")
     parser.add_argument("--results", type=Path, help="folder for NAME.json, NAME.md and NAME.png")
     arguments = parser.parse_args()

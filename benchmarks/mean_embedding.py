@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decond import BayesianMeanEmbedding, MeanEmbedding, kernels
-from decond.embeddings.embedding_prior import EmbeddingPrior
+from decond.embeddings.bayesian_mean import EmbeddingPrior
 from decond.plotting import COLORS
 from decond.plotting.display import new_figure
 

@@ -296,7 +296,7 @@ def test_several_label_columns_are_matched_together(table):
 
 def test_groups_are_matched_and_what_is_left_out_is_said(table):
     rows, days = table("d,x\n1,5\n2,6\n1,7\n3,8\n", "r.csv"), table("d,z\n2,0.2\n1,0.1\n9,0.9\n8,0.8\n", "g.csv")
-    found = match_groups(rows, days, "d")
+    found = match_groups(rows, days, ["d"])
     assert found.used.tolist() == [True, True, True, False]
     assert found.used_task.tolist() == [True, True, False, False]
     assert found.y["d"].tolist() == ["1", "2", "1", "3"]
@@ -307,6 +307,20 @@ def test_groups_are_matched_and_what_is_left_out_is_said(table):
 def test_groups_that_do_not_fit(table):
     rows = table("d,x\n1,5\n2,6\n", "r.csv")
     with raised(TableError, table="g.csv", column="d", value="1"):
-        match_groups(rows, table("d,z\n1,0\n1,0\n", "g.csv"), "d")
+        match_groups(rows, table("d,z\n1,0\n1,0\n", "g.csv"), ["d"])
     with raised(TableError, column="d"):
-        match_groups(rows, table("d,z\n5,0\n6,0\n", "g.csv"), "d")
+        match_groups(rows, table("d,z\n5,0\n6,0\n", "g.csv"), ["d"])
+
+
+@pytest.mark.parametrize("content", ["wind\n1\n1e200\n", "wind\n1\n-1e308\n"])
+def test_a_cell_that_cannot_be_squared_is_named(table, content):
+    with raised(TableError, column="wind", row=2):
+        table(content).numbers(["wind"])
+
+
+def test_parquet_files_with_damaged_texts_are_named(tmp_path):
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"plainname": [1.0, 2.0]}).to_parquet(path)
+    path.write_bytes(path.read_bytes().replace(b"plainname", b"plain\xff\xfe\x80e"))
+    with raised(TableError, table="table.parquet"):
+        read_table(path).numbers(["plainname"])

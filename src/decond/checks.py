@@ -5,16 +5,21 @@ and the remedy.
 """
 
 import datetime
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from decond.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
+    "SIZES",
+    "SizeSettings",
     "as_count",
+    "as_deviation",
     "as_generator",
     "as_labels",
     "as_number",
@@ -22,18 +27,40 @@ __all__ = [
     "as_rows",
     "as_seed",
     "as_targets",
+    "as_values",
     "as_weights",
+    "check_answer",
     "check_choice",
     "check_column_names",
     "check_finite",
     "check_same_length",
+    "check_size",
     "column_names",
     "frozen",
+    "order_of_rows",
     "value_names",
 ]
 
 Seed = int | np.random.Generator | None
 """What starts a random generator; None is 0."""
+
+
+@dataclass(frozen=True)
+class SizeSettings:
+    """How large the numbers are that models compute with.
+
+    Fits divide targets by their deviation and the noise by that: the square of any such ratio is then a float64.
+
+    >>> SizeSettings().largest
+    1e+60
+    """
+
+    smallest: float = 1e-60
+    """The largest number of a column is at least this, unless all of them are zero."""
+    largest: float = 1e60
+
+
+SIZES = SizeSettings()
 
 
 def as_rows(value: ArrayLike, name: str, *, labels: bool = False, missing: bool = False) -> np.ndarray:
@@ -130,7 +157,7 @@ def _one_value(item: Any, name: str) -> Any:
 
 
 def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
-    """Return targets as float64 of shape (length,) or (length, k).
+    """Return targets as float64 of shape (length,) or (length, k): values whose squares can be computed with.
 
     Parameters
     ----------
@@ -152,16 +179,44 @@ def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.nda
     >>> as_targets([1, 2], "z", 2, "x")
     array([1., 2.])
     """
-    targets = _as_array(value, name, labels=False)
-    if targets.ndim not in (1, 2) or targets.size == 0:
+    targets = as_values(value, name, length, partner)
+    check_size(targets, name, column_names(value))
+    return targets
+
+
+def as_values(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
+    """Return finite numbers, one or several for each row, as float64 of shape (length,) or (length, k).
+
+    Parameters
+    ----------
+    value : array_like of shape (length,) or (length, k)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,) or (length, k)
+
+    Examples
+    --------
+    >>> as_values([1, 2], "f_values", 2, "x")
+    array([1., 2.])
+    """
+    numbers = _as_array(value, name, labels=False)
+    if numbers.ndim not in (1, 2) or numbers.size == 0:
         raise ArgumentError(
             name,
-            f"{name} has shape {targets.shape}; give one value for each row of {partner}, shape ({length},), or "
+            f"{name} has shape {numbers.shape}; give one value for each row of {partner}, shape ({length},), or "
             f"several target columns, shape ({length}, k).",
         )
-    check_same_length(targets, name, length, partner)
-    _check_finite(targets, name)
-    return targets
+    check_same_length(numbers, name, length, partner)
+    _check_finite(numbers, name)
+    return numbers
 
 
 def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
@@ -189,7 +244,7 @@ def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) ->
     """
     if value is None:
         return np.full(length, 1.0 / length)
-    weights = as_targets(value, name, length, partner)
+    weights = as_values(value, name, length, partner)
     if weights.ndim != 1:
         raise ArgumentError(name, f"{name} has shape {weights.shape}; give a flat array of {length} weights.")
     return weights
@@ -239,6 +294,37 @@ def as_number(
         accepted = "a finite number" if minimum == -np.inf else f"{'>' if strict else '>='} {minimum:g}"
         raise ArgumentError(name, f"{name} is {value!r}; it must be {accepted}.{' ' + remedy if remedy else ''}")
     return number
+
+
+def as_deviation(value: SupportsFloat | SupportsIndex | str, name: str, remedy: str = "") -> float:
+    """Return a standard deviation: a positive number whose square can be computed with.
+
+    Parameters
+    ----------
+    value : float
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    remedy : str
+        What the error adds.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> as_deviation(0.5, "noise")
+    0.5
+    """
+    deviation = as_number(value, name, minimum=0.0, strict=True, remedy=remedy)
+    if not SIZES.smallest <= deviation <= SIZES.largest:
+        raise ArgumentError(
+            name,
+            f"{name} is {value!r}; it must lie between {SIZES.smallest:g} and {SIZES.largest:g}"
+            f"{'. ' + remedy if remedy else '.'}",
+        )
+    return deviation
 
 
 def as_count(value: object, name: str) -> int:
@@ -302,9 +388,11 @@ def as_seed(seed: Seed | np.random.SeedSequence) -> int:
 def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
     """Return one label for each row: a flat array of numbers, or of objects where they are not numbers.
 
+    Several columns, or tuples as of a pandas MultiIndex, are joined to one text label.
+
     Parameters
     ----------
-    value : array_like of shape (length,)
+    value : array_like of shape (length,) or (length, k)
         What the user gave.
     name : str
         The name of the argument, for errors.
@@ -321,11 +409,17 @@ def as_labels(value: ArrayLike, name: str, length: int, partner: str) -> np.ndar
     --------
     >>> as_labels(["a", "b"], "groups", 2, "x")
     array(['a', 'b'], dtype=object)
+    >>> as_labels([["north", 1], ["north", 2]], "groups", 2, "x")
+    array(['north, 1', 'north, 2'], dtype=object)
     """
     labels = _as_array(value, name, labels=True)
+    if labels.ndim == 2:
+        labels = labels[:, 0] if labels.shape[1] == 1 else _joined([tuple(row) for row in labels.tolist()], name)
+    elif labels.ndim == 1 and any(isinstance(label, tuple) for label in labels):
+        labels = _joined([label if isinstance(label, tuple) else (label,) for label in labels], name)
     if labels.ndim != 1:
         raise ArgumentError(
-            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, a flat array."
+            name, f"{name} has shape {labels.shape}; give one label for each row of {partner}, or a column of labels."
         )
     check_same_length(labels, name, length, partner)
     if labels.dtype == np.float64:
@@ -410,6 +504,101 @@ def check_finite(value: ArrayLike, name: str, shape: tuple[int, ...]) -> None:
     _check_finite(np.atleast_1d(numbers), name)
 
 
+def check_size(values: np.ndarray, name: str, columns: Sequence[str] | None = None) -> None:
+    """Raise if numbers are too large to compute with, or all numbers of a column too small.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,) or (n, d)
+        Finite numbers. Labels are passed over.
+    name : str
+        The name of the argument, for errors.
+    columns : sequence of str, optional
+        Names of the columns, for errors.
+
+    Examples
+    --------
+    >>> check_size(np.array([[1.0, 1e200]]), "x", ["wind", "height"])
+    Traceback (most recent call last):
+        ...
+    decond.errors.ArgumentError: column 'height' of x has 1e+200 in row 0; numbers beyond 1e+60 cannot be squared...
+    """
+    rows = values[:, None] if values.ndim == 1 else values
+    for j in range(rows.shape[1]):
+        column = rows[:, j]
+        if column.dtype.kind == "O":
+            column = np.array([item for item in column if isinstance(item, float)], dtype=np.float64)
+        sizes = np.abs(column)
+        largest = float(sizes.max(initial=0.0))
+        if largest == 0.0 or SIZES.smallest <= largest <= SIZES.largest:
+            continue
+        place = f"column {(columns[j] if columns else j)!r} of {name}" if columns or rows.shape[1] > 1 else name
+        if largest > SIZES.largest:
+            row = int(sizes.argmax())
+            found = f"has {column[row]:g} in row {row}; numbers beyond {SIZES.largest:g} cannot be squared and summed"
+        else:
+            found = f"has no number beyond {largest:g}; the squares of such numbers are zero"
+        raise ArgumentError(name, f"{place} {found}. Correct it, or give {name} in another unit.")
+
+
+def check_answer(answer: np.ndarray, name: str) -> np.ndarray:
+    """Return an answer; raise if it is not finite, because it was asked for too far away.
+
+    Parameters
+    ----------
+    answer : ndarray of shape (q, ...)
+        A prediction for each row.
+    name : str
+        The name of the argument that has these rows.
+
+    Returns
+    -------
+    ndarray of shape (q, ...)
+
+    Examples
+    --------
+    >>> check_answer(np.array([1.0]), "X")
+    array([1.])
+    """
+    finite = np.isfinite(answer)
+    if not finite.all():
+        row = int(np.argwhere(~finite)[0][0])
+        raise ArgumentError(
+            name,
+            f"the prediction at row {row} of {name} is not finite. That row lies too far from those that the model "
+            "was fitted on; remove it.",
+        )
+    return answer
+
+
+def order_of_rows(*tables: np.ndarray) -> np.ndarray:
+    """Return the order that sorts rows by their columns: what is chosen by position then depends on the rows alone.
+
+    Parameters
+    ----------
+    *tables : ndarray of shape (n, d)
+        Tables with the same rows; columns may hold labels.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> order_of_rows(np.array([[2.0], [1.0], [2.0]]), np.array([["b"], ["c"], ["a"]], dtype=object))
+    array([1, 2, 0])
+    """
+    columns = [column for table in tables for column in table.T]
+    return np.lexsort([_sortable(column) for column in reversed(columns)])
+
+
+def _sortable(column: np.ndarray) -> np.ndarray:
+    """Return a column of numbers as it is, or one with labels as text."""
+    if column.dtype.kind != "O":
+        return column
+    return column.astype(np.float64 if _holds_numbers(column) and not _exceeds_float(column) else str)
+
+
 def frozen(array: ArrayLike) -> Any:
     """Return a read-only copy, for objects that keep data: what the caller does to the original does not reach it.
 
@@ -428,6 +617,8 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
     """Convert to a float64 array, or to labels where these are welcome; the type decides, not what the text says."""
     if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
         raise ArgumentError(name, f"{name} has masked values. Remove or fill these rows first.")
+    if issparse(value):
+        raise ArgumentTypeError(name, f"{name} is a sparse matrix; give it as an array, {name}.toarray().")
     if labels:
         value = _categories_as_text(value)
     try:
@@ -436,13 +627,23 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
         raise ArgumentError(
             name, f"{name} has rows of different lengths; a table with shape (n, d) is needed."
         ) from None
+    if array.ndim == 0 and array.dtype.kind not in ("biufSUmM" if labels else "biuf"):
+        raise ArgumentTypeError(name, f"{name} is {_short(value)}; give numbers as an array, a list or a data frame.")
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O" and _holds_numbers(array) and not (labels and _exceeds_float(array)):
-        return array.astype(np.float64)
+        try:
+            return array.astype(np.float64)
+        except OverflowError:
+            raise ArgumentError(name, f"{name} has whole numbers that are too large for float64.") from None
     if labels and array.dtype.kind != "c":
         return _as_labels(array, name)
     raise ArgumentTypeError(name, _not_numbers(array, name))
+
+
+def _short(value: object) -> str:
+    """Return a value in a few words: None and text as they are, of others the type."""
+    return repr(value)[:60] if value is None or isinstance(value, str | bytes) else f"a {type(value).__name__}"
 
 
 def _categories_as_text(value: Any) -> Any:
@@ -496,6 +697,20 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
         elif isinstance(label, datetime.timedelta | np.timedelta64):
             labels[index] = str(np.array(label, dtype="timedelta64[ns]"))
     return labels
+
+
+def _joined(labels: list[tuple[Any, ...]], name: str) -> np.ndarray:
+    """Return labels of several parts as text, whole numbers without a decimal point."""
+    texts = {label: ", ".join(map(_part, label)) for label in dict.fromkeys(labels)}
+    if len(set(texts.values())) < len(texts):
+        raise ArgumentError(
+            name, f"{name} has different labels that are alike once their parts are joined by commas; rename them."
+        )
+    return np.array([texts[label] for label in labels], dtype=object)
+
+
+def _part(label: object) -> str:
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _is_missing(label: object) -> bool:

@@ -4,6 +4,7 @@ import difflib
 import html
 import math
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["card", "listed", "near_files", "number", "percent", "warn"]
+__all__ = ["card", "listed", "near_files", "number", "percent", "printable", "warn"]
 
 
 def near_files(path: Path, suffixes: Sequence[str], otherwise: str, kind: str = "table") -> str:
@@ -82,7 +83,23 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
         if package == "decond" or decorates_ours:
             outermost = level
         frame = frame.f_back
+    if isinstance(message, str):
+        message = printable(message)
     warnings.warn(message, category, stacklevel=outermost + 1)
+
+
+def printable(text: str) -> str:
+    r"""Return text that only says something to a terminal: control characters are written out, except line feeds.
+
+    Names in files may hold any character, and a terminal obeys some of them.
+
+    >>> printable("\x1b[31mwind\tin m/s")
+    '\\x1b[31mwind\tin m/s'
+    """
+    if text.isprintable():
+        return text
+    hidden = {sign for sign in text if sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cs")}
+    return text.translate({ord(sign): sign.encode("unicode_escape").decode() for sign in hidden})
 
 
 def number(value: ArrayLike, digits: int = 4, span: float = 0.0) -> str:

@@ -19,7 +19,7 @@ import contextlib
 import difflib
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decond.checks import SIZES
 from decond.errors import ArgumentError
 from decond.messages import near_files
 
@@ -166,6 +167,14 @@ class Table:
                 count=len(self),
             )
 
+    def without_missing(self, columns: Sequence[str]) -> "Table":
+        """Return the table without the rows in which one of these columns has no value."""
+        import pandas as pd
+
+        self.check_columns(columns)
+        missing = pd.DataFrame({column: _is_missing(self.frame[column]) for column in columns}).any(axis=1)
+        return replace(self, frame=self.frame[~missing].reset_index(drop=True))
+
     def numbers(self, columns: Sequence[str]) -> "pd.DataFrame":
         """Return columns as float64; raise with the row and the value that is not a finite number."""
         import pandas as pd
@@ -209,9 +218,13 @@ class Table:
             )
             raise self._error(column, text, "is not a number", remedy)
         if missing.any():
-            raise self._error(column, missing, "is missing", "Fill or remove these rows first.")
+            raise self._error(
+                column, missing, "is missing", "Fill or remove these rows first, or add --drop-missing."
+            )
         if np.isinf(numbers).any():
             raise self._error(column, np.isinf(numbers), "is infinite", "Correct or remove it.")
+        if (beyond := numbers.abs() > SIZES.largest).any():
+            raise self._error(column, beyond, f"is beyond {SIZES.largest:g}", "Correct it, or use another unit.")
         return numbers
 
     def _labels(self, column: str) -> list[str]:
@@ -412,10 +425,10 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
     pyarrow = import_pyarrow()
     try:
         table = pyarrow.parquet.ParquetFile(path).read()
-    except (pyarrow.ArrowException, OSError) as error:
+        names, frame = table.column_names, table.to_pandas(ignore_metadata=True)
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None
-    _check_names(table.column_names, path.name)
-    frame = table.to_pandas(ignore_metadata=True)
+    _check_names(names, path.name)
     return frame.astype(dict.fromkeys(frame.select_dtypes("category").columns, object))
 
 
@@ -540,15 +553,15 @@ def match_mediators(pairs: Table, task: Table, columns: Sequence[str], labels: b
     return Mediators(y, y_task, used, used_task, notes)
 
 
-def match_groups(rows: Table, groups: Table, column: str) -> Mediators:
+def match_groups(rows: Table, groups: Table, columns: Sequence[str]) -> Mediators:
     """Return the labels of rows and of groups, and which of both are used.
 
     Parameters
     ----------
     rows, groups : Table
         The rows of all groups, and a table with one row for each group.
-    column : str
-        The column with the labels of the groups, which both tables have.
+    columns : sequence of str
+        The columns with the labels of the groups, which both tables have; together they name a group.
 
     Returns
     -------
@@ -564,18 +577,19 @@ def match_groups(rows: Table, groups: Table, column: str) -> Mediators:
     >>> import pandas as pd
     >>> rows = Table(pd.DataFrame({"day": ["1", "1", "2"]}), "rows.csv")
     >>> days = Table(pd.DataFrame({"day": ["1", "7"]}), "days.csv")
-    >>> match_groups(rows, days, "day").used.tolist()
+    >>> match_groups(rows, days, ["day"]).used.tolist()
     [True, True, False]
     """
-    found = match_mediators(rows, groups, [column], labels=True)
-    repeated = found.y_task[column][found.y_task[column].duplicated()]
+    found = match_mediators(rows, groups, columns, labels=True)
+    repeated = found.y_task[found.y_task.duplicated()]
     if len(repeated):
+        group = ", ".join(f"{name!r} = {label!r}" for name, label in repeated.iloc[0].items())
         raise TableError(
-            f"{groups.name} has more than one row with {column!r} = {repeated.iloc[0]!r}; every group has one "
-            "target. Is the table of groups the second one?",
+            f"{groups.name} has more than one row with {group}; every group has one target. Is the table of groups "
+            "the second one? If a group has several names, repeat --y.",
             table=groups.name,
-            column=column,
-            value=str(repeated.iloc[0]),
+            column=", ".join(columns),
+            value=", ".join(repeated.iloc[0]),
         )
     return found
 

@@ -59,7 +59,7 @@ def of_pairs(**options):
 def of_days(**options):
     """Return what `DAYS` asks for unless options say otherwise."""
     options = {"aggregate": True, "restarts": 0, **options}
-    return FitRequest([Path("hours.csv"), Path("days.csv")], ["wind"], "power", ["day"], **options)
+    return FitRequest([Path("hours.csv"), Path("days.csv")], ["wind"], "power", **{"y": ["day"], **options})
 
 
 def fitted(request):
@@ -170,11 +170,15 @@ def test_a_fit_of_groups_tells_its_facts_and_its_candidates():
     with_columns("days.csv", hours=24, se=0.5)
     printed = json.loads(decond(*DAYS, "--group-sizes", "hours", "--z-std", "se", "--json"))
     assert any("24" in fact for fact in printed["facts"])
+    assert printed["candidates"] == {"completed groups": 1.0}
+    assert len(load("model.decond").average_.candidates[0].model.observation.x) > 48  # also rows that are not listed
+
+
+def test_a_fit_of_pairs_tells_its_candidates():
+    write_pairs_and_task(20, 20)
+    printed = json.loads(decond(*TWO_TABLES, "--json"))
     assert sum(printed["candidates"].values()) == pytest.approx(1.0, abs=0.02)  # dropped ones are listed too
     assert len(printed["candidates"]) > 1
-    said = decond(*DAYS, "--group-sizes", "24", "--force")
-    assert all(name in said for name in printed["candidates"])
-    assert load("model.decond").average_.candidates[0].model.observation.x.shape == (48, 1)
 
 
 def test_single_measurements_are_sampled_and_saved():
@@ -361,3 +365,27 @@ def test_hints_name_options_of_the_command(sentence, option):
     assert option in said
     assert "group_sizes" not in said
     assert "targets=" not in said
+
+
+def test_groups_may_have_several_names():
+    write_days()
+    for name in ("hours.csv", "days.csv"):
+        table = pd.read_csv(name)
+        table.assign(week=table["day"] // 7, day=table["day"] % 7).to_csv(name, index=False)
+    together = fitted(of_days(y=["week", "day"]))
+    write_days()
+    np.testing.assert_allclose(together.predict([[5.0]]), fitted(of_days()).predict([[5.0]]), rtol=1e-6)
+    assert len(together.average_.best.observation.labels) == 12
+
+
+def test_rows_with_missing_values_are_left_out_on_request():
+    write_days()
+    whole = prepare(of_days())
+    hours = pd.read_csv("hours.csv")
+    lost = pd.DataFrame({"day": [3, 4], "wind": [np.nan, np.nan]})
+    pd.concat([hours, lost]).assign(unused=np.nan).to_csv("hours.csv", index=False)
+    with raised(TableError, table="hours.csv", column="wind", count=2):
+        prepare(of_days())
+    kept = prepare(of_days(drop_missing=True))
+    pd.testing.assert_frame_equal(kept.data["x"], whole.data["x"])
+    assert [note[:7] for note in kept.notes] == ["2 of 50"]

@@ -46,6 +46,18 @@ def talking(theta, rng):
 number = 3
 """
 
+JOINT = """
+import numpy as np
+from scipy import stats
+from decond import lfi
+
+spread = [[1.0, 0.9], [0.9, 1.0]]
+prior = lfi.Prior(stats.multivariate_normal([0.0, 0.0], spread), names=["level", "slope"])
+
+def simulate(theta, rng):
+    return theta + 0.5 * rng.standard_normal(2)
+"""
+
 
 @pytest.fixture(autouse=True)
 def inputs(folder):
@@ -70,6 +82,16 @@ def test_writes_draws_and_a_picture():
     assert draws.shape == (10_000, 1)
     assert 1.2 < draws["rate"].mean() < 2.3  # 1.72 exactly
     assert Path("posterior.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_joint_prior_is_named_like_the_simulator():
+    Path("joint.py").write_text(JOINT)
+    found = json.loads(
+        decond(*arguments_of("joint:simulate", "--json", "--method", "rejection", prior="joint:prior"))
+    )
+    assert list(found["parameters"]) == ["level", "slope"]
+    for name, problem in (("joint:absent", "not there"), ("joint:spread", "list"), ("nowhere:prior", "no module")):
+        assert problem in refusal(*arguments_of("joint:simulate", "--force", prior=name))
 
 
 def test_json_and_a_store_that_is_used_again():

@@ -8,8 +8,7 @@ from oracle_kernels import rbf
 from scipy.stats import multivariate_normal
 
 from decond import BayesianMeanEmbedding, MeanEmbedding, kernels
-from decond.embeddings.embedding_prior import EmbeddingPrior
-from decond.embeddings.pseudolikelihood import GaussianPseudolikelihood
+from decond.embeddings.bayesian_mean import EmbeddingPrior, GaussianPseudolikelihood
 from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 
 

@@ -8,8 +8,7 @@ from oracle_kernels import rbf
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from decond.embeddings.embedding_prior import EmbeddingPrior
-from decond.embeddings.pseudolikelihood import GaussianPseudolikelihood, PredictivePseudolikelihood
+from decond.embeddings.bayesian_mean import EmbeddingPrior, GaussianPseudolikelihood, PredictivePseudolikelihood
 
 LENGTHSCALE = np.array([0.8, 12.0])
 ROWS = np.random.default_rng(0).standard_normal((9, 2)) * [1.0, 20.0]

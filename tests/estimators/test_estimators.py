@@ -144,22 +144,27 @@ def test_labels_are_averages_over_their_rows(sizes):
     z = Z[task] + 0.2 * np.random.default_rng(1).standard_normal(8)
     gp = labeled(kernel_x=1.0 * kernels.RBF(1.0), noise=0.2)
     gp.fit(X, LABELS[INDEX], LABELS[task], z, z_std=errors, group_sizes=sizes)
-    first = gp.average_.candidates[0]
-    assert first.name == "the listed rows"
-    learned, posterior = first.values[0], next(first.parts(gp.average_.z))
-    variance, noise = learned["prior.kernel.variance"], learned["observation.noise"]
+    [only] = gp.average_.candidates
+    assert only.name == ("the listed rows" if sizes is None else "completed groups")
+    learned, posterior = only.values[0], next(only.parts(gp.average_.z))
+    seen, variance = only.model.observation, learned["prior.kernel.variance"]
     K, K_star = (
-        variance * oracle_kernels.rbf(X, rows, learned["prior.kernel.kernel.lengthscale"]) for rows in (X, NEW)
+        variance * oracle_kernels.rbf(seen.x, rows, learned["prior.kernel.kernel.lengthscale"])
+        for rows in (seen.x, NEW)
     )
+    if sizes is None:
+        M = oracles.averaging(INDEX)
+        np.testing.assert_array_equal(
+            seen.x[np.argsort(seen.groups, kind="stable")], X[np.argsort(INDEX, kind="stable")]
+        )
+    else:  # the completion of each group in this draw, which keeps what is listed
+        M = seen.transformation[:, learned["observation.assignment"]]
     counts, means = np.bincount(task), np.bincount(task, z) / np.bincount(task)
     known = np.bincount(task, errors**2) / counts**2
-    size = np.array([20.0, 9.0, np.inf, 12.0, 30.0]) if isinstance(sizes, dict) else sizes or np.bincount(INDEX)
-    unlisted = 1.0 - np.bincount(INDEX) / size
-    Sigma = oracles.aggregated_noise(INDEX, noise, repeats=counts) + np.diag(known)
-    Sigma = Sigma + unlisted * oracles.sampled_groups_noise(K, INDEX)
-    expected, _ = oracles.tbkr_predictive(K, oracles.averaging(INDEX), Sigma, means - z.mean(), K_star, np.eye(2))
+    Sigma = np.diag(learned["observation.noise"] ** 2 / counts + known)
+    expected, _ = oracles.tbkr_predictive(K, M, Sigma, means - z.mean(), K_star, np.eye(2))
     np.testing.assert_allclose(posterior.mean(NEW), expected, rtol=1e-8)
-    evidence = oracles.tbkr_evidence(K, oracles.averaging(INDEX), Sigma, means - z.mean())
+    evidence = oracles.tbkr_evidence(K, M, Sigma, means - z.mean())
     assert posterior.log_evidence == pytest.approx(evidence, rel=1e-10)
 
 

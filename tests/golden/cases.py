@@ -277,31 +277,19 @@ def large_table():
     return x, np.sin(2.0 * x[:, 0]) + 0.3 * x[:, 1] + 0.1 * rows(51, 300)
 
 
-def sparse(how):
+def sparse(learned):
     from decond import SparseGP
     from decond.kernels import RBF
 
     x, z = large_table()
-    given = {"inducing": rows(52, 9, 2), "kernel": RBF([0.7, 0.9]), "noise": 0.2}
-    if how == "given":
-        model = SparseGP(**given, optimize=False).fit(x, z)
-    elif how == "parts":
-        model = SparseGP(**given).partial_fit(x[:100], z[:100]).partial_fit(x[100:], z[100:])
-    elif how == "merged":
-        model = SparseGP(**given).partial_fit(x[:100], z[:100])
-        model.merge(SparseGP(**given).partial_fit(x[100:], z[100:]))
-    elif how == "hyperparameters":
-        model = SparseGP(**given, learn_inducing=False).fit(x, z)
-    else:
-        return answers(SparseGP(n_inducing=4).fit(x[:, :1], z))
-    return answers(model, QUERY_2D)
+    if learned == "hyperparameters":
+        given = {"inducing": rows(52, 9, 2), "kernel": RBF([0.7, 0.9]), "noise": 0.2}
+        return answers(SparseGP(**given, learn_inducing=False).fit(x, z), QUERY_2D)
+    return answers(SparseGP(n_inducing=4).fit(x[:, :1], z))
 
 
-case(sparse, name="sparse given", how="given")
-case(sparse, name="sparse parts", how="parts")
-case(sparse, name="sparse merged", how="merged")
-case(sparse, name="sparse hyperparameters learned", tolerance=SEARCHED, how="hyperparameters")
-case(sparse, name="sparse learned", how="learned")
+case(sparse, name="sparse hyperparameters learned", tolerance=SEARCHED, learned="hyperparameters")
+case(sparse, name="sparse learned", learned="everything")
 
 
 @case

@@ -9,10 +9,8 @@ from scipy import stats
 
 from decond.lfi import Prior, Simulations
 from decond.lfi.exceptions import FailedSimulationsWarning, FewSimulationsWarning, PosteriorWarning
-from decond.lfi.methods.mcmc import MCMCABC
-from decond.lfi.methods.rejection import Accepted, RejectionABC
+from decond.lfi.methods.distance_abc import MCMCABC, SMCABC, Accepted, RejectionABC, _Mixture
 from decond.lfi.methods.simulating_method import BoundedSimulator
-from decond.lfi.methods.smc import SMCABC, _Mixture
 
 NOISE = 0.5
 PRIOR = Prior({"a": stats.norm(0.0, 1.0), "b": stats.norm(0.0, 2.0)})

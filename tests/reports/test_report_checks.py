@@ -21,12 +21,12 @@ from decond.lfi.diagnostics.predictive_checks import observation_among, share_as
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_checks import FitCheckSettings, check_fit, edges, judge_errors
 from decond.reports.fit_description import FittedData, fitted_data, hyperparameters
-from decond.reports.report_page import State, verdict
+from decond.verdict import State, Verdict
 
 
 def checks_of(estimator, data):
     """Return the checks of a fit by name."""
-    return {check.name: check for check in check_fit(estimator, fitted_data(estimator, data))}
+    return {check.name: check for check in check_fit(estimator, fitted_data(estimator, data)).checks}
 
 
 def waves(n=40, noise=0.1):
@@ -134,9 +134,9 @@ def test_plain_error_bars_are_never_called_good():
     assert plain.resolution() > 3.0
     assert found["error bars"].state == State.OPEN
     assert found["deconditioning"].state == State.OPEN
-    state, sentence = verdict(list(found.values()), "learned")
-    assert state == State.OPEN
-    assert found["error bars"].finding in sentence
+    verdict = Verdict(list(found.values()))
+    assert verdict.state == State.OPEN
+    assert found["error bars"].finding in verdict.sentence
     assert 'uncertainty="honest"' in found["error bars"].sentence
 
 

@@ -18,7 +18,7 @@ from decond.messages import number
 from decond.reports import fit_report, inference_report
 from decond.reports.fit_description import facts_in_words, fitted_data
 from decond.reports.fit_report import naive_baselines
-from decond.reports.report_page import State
+from decond.verdict import State
 
 HOSTILE = "</script><b>wind</b>\u2028&"
 
@@ -353,7 +353,8 @@ def test_without_a_diagnosis_calibration_is_open(inferred):
 
 
 def test_an_observation_outside_the_simulations_is_bad(inferred):
-    posterior, _ = inferred
+    posterior = copy.copy(inferred[0])
+    posterior.observed = np.array([[60.0, -9.0]])
     report = inference_report(posterior, [60.0, -9.0])
     check = report.checks["observation"]
     assert report.state == check.state == State.BAD

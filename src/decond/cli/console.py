@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from decond.messages import printable
 from decond.tables import TextFormat
 
 __all__ = [
@@ -52,7 +53,14 @@ class Commands(TyperGroup):
     """All commands. Wrong input ends each with one message and exit code 2."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Keep what was typed for `command_line`."""
+        """Keep what was typed for `command_line`.
+
+        Parameters
+        ----------
+        ctx : typer.Context
+        args : list of str
+            What was typed after the name of the program.
+        """
         ctx.obj = list(args)
         return super().parse_args(ctx, args)
 
@@ -69,7 +77,7 @@ class Commands(TyperGroup):
             if isinstance(error, typer.Exit) or not _is_simulation_error(error):
                 raise
             message = str(error)
-        _errors.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
+        _errors.print(Text.assemble(("Error: ", "bold red"), printable(message)), soft_wrap=True)
         raise typer.Exit(2) from None
 
 
@@ -80,7 +88,14 @@ def _is_simulation_error(error: RuntimeError) -> bool:
 
 
 def as_command(options: type[Any], run: Callable[[typer.Context, Any], None]) -> Callable[..., None]:
-    """Return a command whose options are the fields of a dataclass, and whose help is the docstring of `run`."""
+    """Return a command whose options are the fields of a dataclass, and whose help is its docstring.
+
+    Parameters
+    ----------
+    options : dataclass
+    run : callable
+        What the command does with the context and the options that were given.
+    """
 
     def command(ctx: typer.Context, **given: Any) -> None:
         run(ctx, options(**given))
@@ -93,7 +108,7 @@ def as_command(options: type[Any], run: Callable[[typer.Context, Any], None]) ->
         for name, kind in kinds.items()
     ]
     command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-    command.__annotations__, command.__doc__ = kinds, run.__doc__
+    command.__annotations__, command.__doc__ = kinds, options.__doc__
     return command
 
 
@@ -125,19 +140,21 @@ def messages_of(caught: Iterable[warnings.WarningMessage]) -> list[str]:
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; numbers that JSON does not have become null."""
     plain = json.loads(json.dumps(data, default=str), parse_constant=lambda name: None)
-    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+    text = json.dumps(plain, indent=2, ensure_ascii=False)
+    controls = [*range(0x7F, 0xA0), *range(0xD800, 0xE000)]  # those that JSON leaves as they are
+    typer.echo(text.translate({code: f"\\u{code:04x}" for code in controls}))
 
 
 def print_sentences(sentences: Iterable[str]) -> None:
     """Print each as a paragraph."""
     for sentence in sentences:
-        _out.print(Text(sentence), soft_wrap=True)
+        _out.print(Text(printable(sentence)), soft_wrap=True)
 
 
 def print_warnings(sentences: Iterable[str]) -> None:
     """Print each on stderr."""
     for sentence in sentences:
-        _errors.print(Text(f"Warning: {sentence}", "yellow"), soft_wrap=True)
+        _errors.print(Text(f"Warning: {printable(sentence)}", "yellow"), soft_wrap=True)
 
 
 def print_wrote(*paths: Path | None) -> None:
@@ -157,12 +174,12 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
     rows : iterable of sequences of str
         The cells.
     """
-    lines = [headings, *rows]
+    lines = [[printable(cell) for cell in line] for line in (headings, *rows)]
     longest = [
         max(len(word) for cell in column for word in ["", *cell.split()]) for column in zip(*lines, strict=True)
     ]
-    table = Table(title=Text(title) if title else None)
-    for number, (heading, least) in enumerate(zip(headings, longest, strict=True)):
+    table = Table(title=Text(printable(title)) if title else None)
+    for number, (heading, least) in enumerate(zip(lines[0], longest, strict=True)):
         table.add_column(Text(heading), justify="right" if number else "left", min_width=least)
     for row in lines[1:]:
         table.add_row(*map(Text, row))

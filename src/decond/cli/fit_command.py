@@ -36,7 +36,26 @@ takes up to half a minute at this size.
 
 @dataclass(frozen=True)
 class FitRequest:
-    """The options of `decond fit`; None where the default of the estimator holds."""
+    """Learn z as a function of x from tables in which they never stand together.
+
+    Two tables that share a mediator y, each power being one measurement:
+
+        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
+
+    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
+
+        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
+
+    One large table:
+
+        decond fit table.csv --x wind --x height --z power --sparse
+
+    One in Parquet files, which may be larger than memory; here or on a cluster:
+
+        decond fit table/*.parquet --x wind --z power --sparse --workers 2
+
+    With --report page.html the result can be read, shown and kept as one page.
+    """
 
     tables: Annotated[
         list[Path],
@@ -49,7 +68,11 @@ class FitRequest:
     z: Annotated[str, typer.Option("--z", metavar="COLUMN", help="Column of the target z in TASK.")]
     y: Annotated[
         list[str] | None,
-        typer.Option("--y", metavar="COLUMN", help="Column of the mediator y, in both tables; repeat for several."),
+        typer.Option(
+            "--y",
+            metavar="COLUMN",
+            help="Column of the mediator y, or of the groups, in both tables; repeat for several.",
+        ),
     ] = None
     labels: Annotated[bool, typer.Option("--labels", help="The numbers in --y are labels.")] = False
     targets: Annotated[
@@ -112,6 +135,9 @@ class FitRequest:
     encoding: console.Encoding = "utf-8"
     separator: console.Separator = None
     decimal: console.Decimal = "."
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows in which a column that is used has no value.")
+    ] = False
     seed: console.Seed = 0
     output: Annotated[
         Path,
@@ -137,8 +163,8 @@ class FitRequest:
         given = {names.get(name, name): getattr(self, name) for name in options}
         return {name: value for name, value in given.items() if value is not None}
 
-    def read(self) -> list[Table]:
-        """Return the tables, with the columns that are needed."""
+    def read(self) -> tuple[list[Table], list[str]]:
+        """Return the tables with the columns that are needed, and how many rows are left out of each, in words."""
         reading = console.text_format(self.encoding, self.separator, self.decimal)
         tables = [read_table(path, reading) for path in self.tables]
         sizes = self.group_sizes if _number(self.group_sizes) is None else None
@@ -146,10 +172,16 @@ class FitRequest:
         needed = (
             [[*self.x, *self.mediator], [*self.mediator, self.z, *facts]] if len(tables) == 2 else [[*self.x, self.z]]
         )
+        kept, notes = [], []
         for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
             table.check_columns(columns, other)
-            table.check_length(2, "fitting")
-        return tables
+            whole = table.without_missing(columns) if self.drop_missing else table
+            if len(whole) < len(table):
+                dropped = f"{len(table) - len(whole):,} of {len(table):,} rows of {table.name}"
+                notes.append(f"{dropped} are left out: a value is missing.")
+            whole.check_length(2, "fitting")
+            kept.append(whole)
+        return kept, notes
 
 
 @dataclass(frozen=True)
@@ -247,10 +279,6 @@ def _check(request: FitRequest) -> None:
                 raise ArgumentError(option, f"{option} has no meaning {kind}; leave one of them out.")
     if not request.sparse and not request.mediator:
         raise ArgumentError("--y", "name the mediator that both tables share: --y COLUMN.")
-    if request.aggregate and len(request.mediator) > 1:
-        raise ArgumentError(
-            "--y", f"--aggregate takes one column of groups; --y names {', '.join(request.mediator)}."
-        )
     repeated = sorted({*request.x} & {*request.mediator, request.z})
     if repeated and not request.sparse:
         raise ArgumentError("--x", f"column {repeated[0]!r} is named as x and as y or z. Name each column once.")
@@ -274,11 +302,13 @@ def _number(text: str | None) -> float | None:
 
 def _two_tables(request: FitRequest) -> FitJob:
     """Return a job for pairs and task rows, or for groups, which are labels of their own."""
+    import pandas as pd
+
     from decond.estimators import AggregateGP, TaskTransformedGP
 
-    pairs, task = request.read()
+    (pairs, task), dropped = request.read()
     if request.aggregate:
-        found = match_groups(pairs, task, request.mediator[0])
+        found = match_groups(pairs, task, request.mediator)
     else:
         found = match_mediators(pairs, task, request.mediator, request.labels)
     x = pairs.numbers(request.x)[found.used].reset_index(drop=True)
@@ -289,15 +319,16 @@ def _two_tables(request: FitRequest) -> FitJob:
         facts["group_sizes"] = size if size is not None else _sizes(request.group_sizes, found, task)
     if request.z_std is not None:
         facts["z_std"] = task.numbers([request.z_std])[request.z_std][found.used_task]
-    y, y_task = found.y[found.used], found.y_task[found.used_task]
+    y, y_task, notes = found.y[found.used], found.y_task[found.used_task], [*dropped, *found.notes]
     if not request.aggregate:
         data = {"x": x, "y": y, "y_task": y_task, "z_task": z.to_numpy(), **facts}
-        return FitJob(TaskTransformedGP(**request.settings()), data, x, None, [*found.notes, *_like_labels(found.y)])
-    labels = y_task[request.mediator[0]]
+        return FitJob(TaskTransformedGP(**request.settings()), data, x, None, [*notes, *_like_labels(found.y)])
+    labels = y_task.iloc[:, 0] if y_task.shape[1] == 1 else pd.MultiIndex.from_frame(y_task)
     if "z_std" in facts:
         facts["z_std"] = facts["z_std"].set_axis(labels)
-    data = {"x": x, "groups": y[request.mediator[0]], "z_groups": z.set_axis(labels), **facts}
-    return FitJob(AggregateGP(**request.settings()), data, x, None, found.notes)
+    groups = y.iloc[:, 0] if y.shape[1] == 1 else y
+    data = {"x": x, "groups": groups, "z_groups": z.set_axis(labels), **facts}
+    return FitJob(AggregateGP(**request.settings()), data, x, None, notes)
 
 
 def _one_table(request: FitRequest) -> FitJob:
@@ -306,9 +337,15 @@ def _one_table(request: FitRequest) -> FitJob:
 
     model = SparseGP(**request.settings())
     if not all(map(_is_on_disk, request.tables)):
-        [table] = request.read()
+        [table], notes = request.read()
         x, z = table.numbers(request.x), table.numbers([request.z])[request.z].to_numpy()
-        return FitJob(model, {"X": x, "y": z}, x, z)
+        return FitJob(model, {"X": x, "y": z}, x, z, notes)
+    if request.drop_missing:
+        raise ArgumentError(
+            "--drop-missing",
+            "--drop-missing has no meaning for Parquet files and folders with --sparse, which are read where they "
+            "lie; remove the rows there.",
+        )
     stored = ParquetTable(request.tables, request.x, request.z)
     if len(stored) < 2:
         raise TableError(f"{stored.files[0]} has {len(stored)} row; fitting needs at least 2.", count=len(stored))
@@ -348,25 +385,13 @@ def _like_labels(y: "pd.DataFrame") -> list[str]:
 
 
 def fit(ctx: typer.Context, request: FitRequest) -> None:
-    """Learn z as a function of x from tables in which they never stand together.
+    """Fit, write what was asked for, and print what was found.
 
-    Two tables that share a mediator y, each power being one measurement:
-
-        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
-
-    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
-
-        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
-
-    One large table:
-
-        decond fit table.csv --x wind --x height --z power --sparse
-
-    One in Parquet files, which may be larger than memory; here or on a cluster:
-
-        decond fit table/*.parquet --x wind --z power --sparse --workers 2
-
-    With --report page.html the result can be read, shown and kept as one page.
+    Parameters
+    ----------
+    ctx : typer.Context
+    request : FitRequest
+        The options that were given.
     """
     files = {"model": request.output, "picture": request.output.with_suffix(".png"), "report": request.report}
     summary = _run(request, files, console.command_line(ctx))

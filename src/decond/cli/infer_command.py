@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
@@ -27,13 +28,40 @@ MethodName = Literal[
 
 @dataclass(frozen=True)
 class InferRequest:
-    """The options of `decond infer`."""
+    """Find which parameters of a simulator fit an observation.
+
+    The simulator is a Python function of one row of parameters and a NumPy random generator that returns a row of
+    summaries (with `@lfi.batched`, many rows at once):
+
+        decond infer epidemic:simulate --prior prior.toml --observed week.csv
+
+    With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
+
+    The prior is a TOML file with one table for each parameter. Distributions have the names and the arguments of
+    scipy.stats; uniform and loguniform take low and high:
+
+        [rate]
+        distribution = "gamma"
+        a = 2.0
+
+        [delay]
+        distribution = "uniform"
+        low = 0.0
+        high = 5.0
+
+    A prior of another form, such as a joint one, is an lfi.Prior in a module: --prior epidemic:prior.
+    """
 
     simulator: Annotated[
         str, typer.Argument(help="The simulator as module:function; modules of this folder are found too.")
     ]
     prior: Annotated[
-        Path, typer.Option(metavar="FILE", help="The prior: a TOML file with one table for each parameter.")
+        str,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="The prior: a TOML file with one table for each parameter, or module:name of an lfi.Prior, such as "
+            "a joint one.",
+        ),
     ]
     observed: Annotated[
         Path,
@@ -81,33 +109,20 @@ class InferRequest:
 
 
 def infer(ctx: typer.Context, asked: InferRequest) -> None:
-    """Find which parameters of a simulator fit an observation.
+    """Infer, write what was asked for, and print what was found.
 
-    The simulator is a Python function of one row of parameters and a NumPy random generator that returns a row of
-    summaries (with `@lfi.batched`, many rows at once):
-
-        decond infer epidemic:simulate --prior prior.toml --observed week.csv
-
-    With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
-
-    The prior is a TOML file with one table for each parameter. Distributions have the names and the arguments of
-    scipy.stats; uniform and loguniform take low and high:
-
-        [rate]
-        distribution = "gamma"
-        a = 2.0
-
-        [delay]
-        distribution = "uniform"
-        low = 0.0
-        high = 5.0
+    Parameters
+    ----------
+    ctx : typer.Context
+    asked : InferRequest
+        The options that were given.
     """
     from decond import lfi, reports
 
     is_parquet(asked.output)  # raises if this is not a table
     files = {"draws": asked.output, "picture": _picture_beside(asked.output)}
     files |= {} if asked.report is None else {"report": asked.report}
-    console.check_outputs(files.values(), asked.force, [asked.prior, asked.observed, asked.store])
+    console.check_outputs(files.values(), asked.force, [Path(asked.prior), asked.observed, asked.store])
     method = _method(asked)
     observed = _observation(asked.observed, console.text_format(asked.encoding, asked.separator, asked.decimal))
     options: dict[str, Any] = {"seed": asked.seed, "n_jobs": asked.jobs, "timeout": asked.timeout}
@@ -151,20 +166,7 @@ def _simulator(name: str) -> Callable[..., Any]:
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name or module_name.endswith(".py"):
         raise ArgumentError("SIMULATOR", f"the simulator is {name!r}; name it as module:function, without .py.")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ArgumentError(
-            "SIMULATOR",
-            f"{module_name} cannot be imported: there is no module {error.name!r} in this folder or among installed "
-            "packages.",
-        ) from None
-    except Exception as error:
-        raise ArgumentError(
-            "SIMULATOR", f"{module_name} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+    module = _imported(module_name, "SIMULATOR")
     found = getattr(module, function_name, None)
     if not callable(found):
         functions = ", ".join(sorted(key for key, value in vars(module).items() if callable(value) and key[0] != "_"))
@@ -172,6 +174,22 @@ def _simulator(name: str) -> Callable[..., Any]:
             "SIMULATOR", f"{module_name} has no function {function_name!r}. It has: {functions or 'none'}."
         )
     return cast(Callable[..., Any], found)
+
+
+def _imported(name: str, option: str) -> ModuleType:
+    """Return a module of this folder or an installed one."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ArgumentError(
+            option,
+            f"{name} cannot be imported: there is no module {error.name!r} in this folder or among installed "
+            "packages.",
+        ) from None
+    except Exception as error:
+        raise ArgumentError(option, f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _observation(path: Path, text_format: TextFormat) -> dict[str, float]:
@@ -188,10 +206,21 @@ def _observation(path: Path, text_format: TextFormat) -> dict[str, float]:
     return dict(zip(names, rows[0].tolist(), strict=True))
 
 
-def _prior(path: Path) -> "Prior":
+def _prior(name: str) -> "Prior":
+    """Return the prior in a TOML file, or the one that module:name names."""
     from decond.lfi import Prior
 
-    return Prior.from_file(path)
+    module_name, _, prior_name = name.partition(":")
+    if not prior_name or Path(name).suffix or Path(name).is_file():
+        return Prior.from_file(name)
+    found = getattr(_imported(module_name, "--prior"), prior_name, None)
+    if not isinstance(found, Prior):
+        raise ArgumentError(
+            "--prior",
+            f"{prior_name!r} of {module_name} is {'not there' if found is None else type(found).__name__}; name an "
+            "lfi.Prior, or give a TOML file.",
+        )
+    return found
 
 
 def _method(asked: InferRequest) -> "Method":

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_rows, check_same_length, column_names
+from decond.checks import as_rows, check_same_length, check_size, column_names
 from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 from decond.messages import warn
 
@@ -87,6 +87,8 @@ def linked_mediators(
             "tables, so both need the same columns in the same order.",
         )
     pairs, task = as_rows(y, names[1], labels=True), as_rows(y_task, names[2], labels=True)
+    check_size(pairs, names[1], ours)
+    check_size(task, names[2], theirs)
     _check_tables(x, pairs, task, names)
     if whole:
         for sentence in ranges_apart(pairs, task, names, ours):

@@ -16,7 +16,7 @@ from decond.embeddings.conditional_mean import (
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.kernels.kernel import Kernel
 from decond.linalg import Factor, add_to_diagonal, cholesky, multiply, solve_general
 

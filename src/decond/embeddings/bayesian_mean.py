@@ -1,11 +1,19 @@
-"""A Gaussian process on the embedding itself: a shrunken mean embedding, bands, and lengthscales from the sample."""
+"""A Gaussian process on the embedding itself: a shrunken mean embedding, bands, and lengthscales from the sample.
 
+Functions g with covariance r(a, b) = ∫ k(a, u) k(u, b) ν(du) have E‖g‖² = ∫ k(u, u) ν(du) in the space of k, where
+embeddings live: if ν is finite they lie in it (Flaxman, Sejdinovic, Cunningham & Filippi 2016). Those with covariance
+k do not, and neither do those of a flat ν, for which the integral is infinite; but their posterior mean does, as a
+finite sum of r(x, ·).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
+from scipy.spatial.distance import cdist
 
 from decond.checks import (
     Seed,
@@ -19,20 +27,27 @@ from decond.checks import (
     frozen,
 )
 from decond.embeddings.conditional_mean import fitted, query_rows
-from decond.embeddings.embedding_prior import EmbeddingPrior
 from decond.embeddings.mean_embedding import MeanEmbedding
-from decond.embeddings.pseudolikelihood import (
-    GaussianPseudolikelihood,
-    Objective,
-    PredictivePseudolikelihood,
-    maximize,
-)
 from decond.errors import ArgumentError, ArgumentTypeError, DataWarning
 from decond.kernels import RBF, median_heuristic
-from decond.linalg import add_to_diagonal, cholesky, multiply
+from decond.linalg import (
+    add_to_diagonal,
+    cholesky,
+    gaussian_log_density,
+    gaussian_log_density_pullback,
+    mirrored,
+    multiply,
+)
 from decond.messages import warn
+from decond.parameters import Parametrized, parameter, positive
 
-__all__ = ["BayesianMeanEmbedding"]
+__all__ = ["BayesianMeanEmbedding", "EmbeddingPrior", "GaussianPseudolikelihood", "PredictivePseudolikelihood"]
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+"""From one lengthscale a column to a value and its slopes for their logarithms."""
+
+SEARCHED = np.array([[1e-3], [1e2]])
+"""Lengthscales are searched between these multiples of what is typical."""
 
 AMPLITUDES = np.exp(np.linspace(-10.0, 5.0, 121))
 """Prior deviations of the embedding, root mean square over the points, among which the evidence chooses."""
@@ -325,3 +340,296 @@ def _amplitude(values: np.ndarray, rotated: np.ndarray, noise: float) -> float:
     variances = amplitudes[:, None] ** 2 * values + noise
     evidence = -0.5 * (rotated**2 / variances + np.log(variances)).sum(axis=1)
     return float(amplitudes[np.argmax(evidence)])
+
+
+# ---- the prior on the embedding ----------------------------------------------------------------------------------
+
+
+class EmbeddingPrior(Parametrized):
+    """Covariance r of an embedding under RBF(lengthscale), a product over columns.
+
+    Without `spread`, ν is flat and r is scaled to one at equal points: a Gaussian of √2 lengthscales. With `spread`,
+    ν is normal with these standard deviations about `center`, so that an embedding is near zero far from there, and r
+    is scaled to one at the center: a large spread is a flat ν.
+
+    >>> EmbeddingPrior(1.0).covariance(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    lengthscale: Any = parameter(default=1.0, constraint=positive, per_column=True)
+    spread: Any = parameter(default=None, constraint=positive, per_column=True)
+    center: Any = 0.0
+
+    def covariance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return r(a, b), (len(a), len(b)).
+
+        Parameters
+        ----------
+        a : ndarray of shape (n, d)
+            Rows.
+        b : ndarray of shape (m, d)
+            Other rows.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
+        exponent = np.zeros((len(a), len(b)))
+        for j, scale, spread, center in self._columns(a.shape[1]):
+            left, right = a[:, j, None] - center, b[None, :, j] - center
+            exponent += _log_covariance(left, right, scale, spread)
+        return np.exp(exponent)
+
+    def diagonal(self, a: np.ndarray) -> np.ndarray:
+        """Return r(a_i, a_i)."""
+        exponent = np.zeros(len(a))
+        for j, scale, spread, center in self._columns(a.shape[1]):
+            exponent += _log_covariance(a[:, j] - center, a[:, j] - center, scale, spread)
+        return np.exp(exponent)
+
+    def slopes(self, a: np.ndarray) -> np.ndarray:
+        """Return the derivatives of r(a, a) with respect to the logarithm of each column's lengthscale, (d, n, n)."""
+        parts = []
+        for j, scale, spread, center in self._columns(a.shape[1]):
+            left, right = a[:, j, None] - center, a[None, :, j] - center
+            parts.append(_log_covariance_slope(left, right, scale, spread))
+        return self.covariance(a, a) * np.array(parts)
+
+    def _columns(self, width: int) -> Iterator[tuple[int, float, float | None, float]]:
+        """Yield the number of each column, its lengthscale, and the spread and center of ν there."""
+        scales, centers = np.broadcast_to(self.lengthscale, width), np.broadcast_to(self.center, width)
+        spreads = [None] * width if self.spread is None else np.broadcast_to(self.spread, width)
+        for j in range(width):
+            yield j, scales[j], spreads[j], centers[j]
+
+
+def _log_covariance(left: np.ndarray, right: np.ndarray, scale: float, spread: float | None) -> Any:
+    """Return log r of one column, for coordinates from the center of ν."""
+    apart = -((left - right) ** 2) / (4.0 * scale**2)
+    if spread is None:
+        return apart
+    return apart - (0.5 * (left + right) / np.hypot(scale, np.sqrt(2.0) * spread)) ** 2
+
+
+def _log_covariance_slope(left: np.ndarray, right: np.ndarray, scale: float, spread: float | None) -> Any:
+    """Return the derivative of the same with respect to log(scale)."""
+    apart = (left - right) ** 2 / (2.0 * scale**2)
+    if spread is None:
+        return apart
+    total = np.hypot(scale, np.sqrt(2.0) * spread)
+    return apart + 2.0 * (scale / total) ** 2 * (0.5 * (left + right) / total) ** 2
+
+
+# ---- how likely the rows are under their own embedding -------------------------------------------------------------
+#
+# Two pseudo-likelihoods, both with μ integrated out, both with gradients for the logarithms of the lengthscales.
+#
+# *Predictive*, the default: a row has the density μ(x) / ∫μ, given μ. That is linear in μ, so μ is integrated out by
+# taking its posterior mean given the other rows. It is a density of x for every lengthscale, so lengthscales can be
+# compared. With a vague prior it is the leave-one-out likelihood of a kernel density estimate.
+#
+# *Gaussian*, that of Flaxman et al. (2016): the features φ(x_i) = k(x_i, z) at m anchors z are N(μ(z), τ²I), times
+# det(JᵀJ)^½ with J = ∂φ/∂x. It is a Gaussian density in m dimensions on a surface of d, not a density of x: its
+# normalizing constant is missing and depends on lengthscale and τ. With τ free it grows without bound (τ → 0,
+# lengthscale → ∞), so τ has to be given.
+
+
+@dataclass(frozen=True)
+class PseudolikelihoodSettings:
+    """Numbers of both pseudo-likelihoods."""
+
+    background: float = 2.0
+    """Width of the broad Gaussian that counts as one row, in standard deviations of the columns."""
+    block_entries: int = 30_000
+    """Differences that are held at a time for a gradient."""
+    ridge: float = 1e-8
+    """What keeps J of full rank where only one anchor is near, relative to its norm."""
+
+
+class PredictivePseudolikelihood:
+    """Σ_i log p(x_i | the other rows), p = (Σ_j k(x_i, x_j) / ∫k + g(x_i)) / (number of other rows + 1).
+
+    The posterior mean of μ given the other rows, under a vague prior, is their average feature. g, a Gaussian of
+    twice the columns' deviations, counts as one row more, so that a single far row cannot widen the kernel for all.
+    Copies of a row are left out with it: they would be predicted best by a kernel of no width.
+
+    >>> value, slope = PredictivePseudolikelihood(np.array([[0.0], [1.0], [3.0]]))(np.array([1.0]))
+    >>> round(value, 4), slope.shape
+    (-6.7189, (1,))
+    """
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.others = cdist(x, x, "chebyshev") > 0.0
+        self.x = x - x[:1]
+        width = PseudolikelihoodSettings.background * self.x.std(axis=0)
+        score = (self.x - self.x.mean(axis=0)) / width
+        log_density = -0.5 * (score**2 + np.log(2.0 * np.pi)) - np.log(width)
+        self.background = log_density.sum(axis=1)
+
+    def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and its gradient for the logarithm of each column's lengthscale."""
+        scaled = self.x / lengthscale
+        log_constant = np.log(lengthscale).sum() + 0.5 * len(lengthscale) * np.log(2.0 * np.pi)
+        exponent = np.where(self.others, -0.5 * cdist(scaled, scaled, "sqeuclidean") - log_constant, -np.inf)
+        largest = np.maximum(exponent.max(axis=1), self.background)
+        share = np.exp(exponent - largest[:, None])
+        total = share.sum(axis=1) + np.exp(self.background - largest)
+        share /= total[:, None]
+        value = float((largest + np.log(total) - np.log(self.others.sum(axis=1) + 1.0)).sum())
+        return value, _shared_squares(share, scaled) - share.sum()
+
+
+def _shared_squares(share: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    """Return Σ_ij share_ij (scaled_i - scaled_j)² of each column, a few rows at a time to stay in cache."""
+    n, d = scaled.shape
+    squares, height = np.zeros(d), max(1, PseudolikelihoodSettings.block_entries // n)
+    for start in range(0, n, height):
+        some = slice(start, start + height)
+        apart = np.empty_like(share[some])
+        for k, column in enumerate(scaled.T):
+            np.subtract(column[some, None], column, out=apart)
+            squares[k] += np.vdot(share[some], np.square(apart, out=apart))
+    return squares
+
+
+class Features(NamedTuple):
+    """Scaled differences (n, m, d) of rows and anchors, and the features (n, m)."""
+
+    scaled: np.ndarray
+    values: np.ndarray
+
+
+class GaussianPseudolikelihood:
+    """log N(φ; 0, s² 11ᵀ ⊗ R + τ²I) + Σ_i ½ log det(J_iᵀJ_i) over all n features of m values (Flaxman et al. 2016).
+
+    `anchors` (m, d) are the points z, `noise` is τ, `amplitude` is s and `prior` gives R = r(z, z). The large
+    covariance is never formed: the mean feature is N(0, s²R + τ²I/n), the deviations from it are independent.
+
+    >>> x, z = np.array([[0.0], [1.0], [3.0]]), np.array([[0.5], [2.0]])
+    >>> value, slope = GaussianPseudolikelihood(x, z, noise=0.5)(np.array([1.0]))
+    >>> round(value, 4), slope.shape
+    (-6.6003, (1,))
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        anchors: np.ndarray,
+        noise: float,
+        amplitude: float = 1.0,
+        prior: EmbeddingPrior | None = None,
+    ) -> None:
+        self.differences = x[:, None, :] - anchors[None]
+        self.x, self.anchors, self.noise, self.amplitude = x, anchors, noise, amplitude
+        self.prior = EmbeddingPrior() if prior is None else prior
+
+    def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and its gradient for the logarithm of each column's lengthscale."""
+        scaled = self.differences / lengthscale
+        features = Features(scaled, RBF(lengthscale).gram(self.x, self.anchors))
+        parts = (
+            self._of_the_mean(features, lengthscale),
+            self._of_deviations(features),
+            _log_volume(features, lengthscale),
+        )
+        return float(sum(value for value, _ in parts)), np.sum([slope for _, slope in parts], axis=0)
+
+    def _of_the_mean(self, features: Features, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log density of √n times the mean feature, which is N(0, n s²R + τ²I), and its slopes."""
+        n = len(self.x)
+        prior = self.prior.replace(lengthscale=lengthscale)
+        covariance = n * self.amplitude**2 * prior.covariance(self.anchors, self.anchors)
+        add_to_diagonal(covariance, self.noise**2)
+        factor = cholesky(covariance, "the covariance of the mean feature")
+        mean = np.sqrt(n) * features.values.mean(axis=0)
+        mean_bar, covariance_bar = gaussian_log_density_pullback(factor, mean)
+        slopes = np.sqrt(n) * (features.values[:, :, None] * features.scaled**2).mean(axis=0)
+        through_covariance = n * self.amplitude**2 * prior.slopes(self.anchors) * mirrored(covariance_bar)
+        return gaussian_log_density(factor, mean), mean_bar @ slopes + through_covariance.sum(axis=(1, 2))
+
+    def _of_deviations(self, features: Features) -> tuple[float, np.ndarray]:
+        """Return the log density of what remains, (n - 1) m independent normal numbers, and its slopes."""
+        residual = (features.values - features.values.mean(axis=0)) / self.noise**2
+        n, m = features.values.shape
+        constant = m * (n - 1) * np.log(2.0 * np.pi * self.noise**2)
+        value = -0.5 * (float((residual**2).sum()) * self.noise**2 + constant)
+        return value, -np.einsum("im,im,imd->d", residual, features.values, features.scaled**2)
+
+
+def _log_volume(features: Features, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return Σ_i ½ log det(J_iᵀJ_i) and its slopes, tr(J_i⁺ dJ_i), J = -φ (x - z) / lengthscale², one row an anchor.
+
+    φ is taken relative to that of the nearest other anchor, so that it does not underflow where all are far, and J is
+    factored as QR, because JᵀJ would lose half of the digits where one anchor is much nearer than the others.
+    """
+    u = features.scaled
+    n, _, d = u.shape
+    squared = (u**2).sum(axis=2)
+    log_phi = np.where(squared > 0.0, -0.5 * squared, -np.inf)
+    largest = log_phi.max(axis=1)
+    phi = np.exp(log_phi - largest[:, None])[:, :, None]
+    jacobian = phi * u
+    norm = np.linalg.norm(jacobian, axis=(1, 2))[:, None, None]
+    Q, R = np.linalg.qr(np.concatenate([jacobian, PseudolikelihoodSettings.ridge * norm * np.eye(d)], axis=1))
+    volumes = np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(axis=1)
+    slopes = np.empty(d)
+    for k in range(d):
+        change = phi * u[:, :, k, None] * (u[:, :, k, None] * u - np.eye(d)[k])
+        norm_change = (jacobian * change).sum(axis=(1, 2))[:, None, None] / norm
+        whole = np.concatenate([change, PseudolikelihoodSettings.ridge * norm_change * np.eye(d)], axis=1)
+        slopes[k] = np.trace(np.linalg.solve(R, np.swapaxes(Q, 1, 2) @ whole), axis1=1, axis2=2).sum() - n
+    return float((volumes + d * largest).sum()) - n * float(np.log(lengthscale).sum()), slopes
+
+
+class Optimum(NamedTuple):
+    """The best lengthscales (one, or one for each column), their value, and which of them sit on a bound."""
+
+    lengthscale: np.ndarray
+    value: float
+    on_bounds: np.ndarray
+
+
+def maximize(objective: Objective, width: int, starts: Sequence[np.ndarray], typical: np.ndarray) -> Optimum:
+    """Search logarithms of lengthscales from each start; one that all `width` columns share if a start has one only.
+
+    A prior goes with the objective, log lengthscale ~ N(log `typical`, 1): the objective is often flat over a factor
+    of several, and its top there is chance.
+
+    Parameters
+    ----------
+    objective : callable
+        From one lengthscale a column to a value and its slopes for their logarithms.
+    width : int
+        The number of columns.
+    starts : sequence of ndarray
+        Lengthscales to start from, one or one a column.
+    typical : ndarray
+        Centers of the prior, in the shape of a start.
+
+    Returns
+    -------
+    Optimum
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((50, 1))
+    >>> found = maximize(PredictivePseudolikelihood(rows), 1, [np.ones(1)], typical=np.ones(1))
+    >>> found.lengthscale.round(2), found.on_bounds
+    (array([0.53]), array([False]))
+    """
+    from scipy.optimize import minimize
+
+    def negative(logarithm: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = objective(np.array(np.broadcast_to(np.exp(logarithm), width)))
+        score = logarithm - np.log(typical)
+        slope = slope if len(logarithm) == width else slope.sum(keepdims=True)
+        return 0.5 * float(score @ score) - value, score - slope
+
+    logs = np.log(SEARCHED * typical)
+    runs = [
+        minimize(negative, np.clip(np.log(start), *logs), jac=True, method="L-BFGS-B", bounds=logs.T)
+        for start in starts
+    ]
+    best = min(runs, key=lambda run: float(run.fun))
+    value, _ = objective(np.array(np.broadcast_to(np.exp(best.x), width)))
+    return Optimum(np.exp(best.x), value, np.isclose(logs, best.x, atol=1e-6).any(axis=0))

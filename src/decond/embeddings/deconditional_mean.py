@@ -16,7 +16,7 @@ from decond.embeddings.conditional_mean import (
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean_embedding import MeanEmbedding, weights_expectation
 from decond.errors import ArgumentError
-from decond.features.feature_maps import FeatureKernel, FeatureMap, as_kernel
+from decond.features import FeatureKernel, FeatureMap, as_kernel
 from decond.kernels.kernel import Kernel
 from decond.linalg import LowRankPlusNoise, add_to_diagonal, cholesky, multiply
 

@@ -1,5 +1,6 @@
 """Means over groups of rows: the value of each row's x, learned from group means."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from decond.errors import ArgumentError
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import Aggregated, LatentInput, SamplerSettings
 from decond.gp.observations import Targets
 from decond.gp.search import Progress
@@ -26,6 +27,7 @@ LOOKS_LISTED = "The listed rows look like all rows of their groups, not like a s
 """Hints of `check`, where the other answer to whether all rows are listed predicts better."""
 
 
+@dataclass(eq=False, repr=False)
 class AggregateGP(PosteriorRegressor):
     """f(x) from means over groups: z of a group is the mean of f over its rows, plus noise.
 
@@ -54,25 +56,14 @@ class AggregateGP(PosteriorRegressor):
     1.0
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | FeatureMap | None = None,
-        noise: float | None = None,
-        individual_noise: float = 0.0,
-        mean: str = "constant",
-        uncertainty: str = "honest",
-        optimize: bool = True,
-        n_restarts: int = 4,
-        seed: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.individual_noise = individual_noise
-        self.mean = mean
-        self.uncertainty = uncertainty
-        self.optimize = optimize
-        self.n_restarts = n_restarts
-        self.seed = seed
+    kernel: Kernel | FeatureMap | None = None
+    noise: float | None = None
+    individual_noise: float = 0.0
+    mean: str = "constant"
+    uncertainty: str = "honest"
+    optimize: bool = True
+    n_restarts: int = 4
+    seed: int = 0
 
     @threads_by_rows
     def fit(

@@ -5,6 +5,7 @@ yardstick: if one of them does as well as a `TaskTransformedGP`, the mediator le
 """
 
 import abc
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +21,13 @@ from decond.estimators.regressor import IndirectRegressor
 __all__ = ["CascadeGP", "EcologicalGP", "ImputeGP"]
 
 
+@dataclass(eq=False, repr=False)
 class _Baseline(IndirectRegressor, abc.ABC):
     """Two ordinary regressions in a row; labels are replaced by indicators of each label."""
 
-    def __init__(self, uncertainty: str = "plain", n_restarts: int = 1, seed: int = 0) -> None:
-        self.uncertainty = uncertainty
-        self.n_restarts = n_restarts
-        self.seed = seed
+    uncertainty: str = "plain"
+    n_restarts: int = 1
+    seed: int = 0
 
     def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:
         """Learn from pairs and task rows.

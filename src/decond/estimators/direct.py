@@ -1,13 +1,15 @@
 """Ordinary regression, z = f(x) + noise, with the same defaults and error bars as its indirect relatives."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from decond.checks import as_targets, check_size, column_names
 from decond.estimators.posterior_regressor import PosteriorRegressor
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import Direct
 from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
@@ -16,6 +18,7 @@ from decond.threads import threads_by_rows
 __all__ = ["DirectGP"]
 
 
+@dataclass(eq=False, repr=False)
 class DirectGP(PosteriorRegressor):
     """A Gaussian process of one table, z = f(x) + noise: what the indirect models are measured against.
 
@@ -39,23 +42,13 @@ class DirectGP(PosteriorRegressor):
     array([0., 1.])
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | FeatureMap | None = None,
-        noise: float | None = None,
-        mean: str = "constant",
-        uncertainty: str = "honest",
-        optimize: bool = True,
-        n_restarts: int = 1,
-        seed: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.mean = mean
-        self.uncertainty = uncertainty
-        self.optimize = optimize
-        self.n_restarts = n_restarts
-        self.seed = seed
+    kernel: Kernel | FeatureMap | None = None
+    noise: float | None = None
+    mean: str = "constant"
+    uncertainty: str = "honest"
+    optimize: bool = True
+    n_restarts: int = 1
+    seed: int = 0
 
     @threads_by_rows
     def fit(self, X: ArrayLike, y: ArrayLike, progress: Progress | None = None) -> Self:
@@ -74,11 +67,14 @@ class DirectGP(PosteriorRegressor):
         -------
         self
         """
-        rows, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        z = self._centered(np.asarray(targets, dtype=np.float64))
+        rows, targets = self._validated(X, y, multi_output=True, y_numeric=True)
+        check_size(rows, "X", column_names(X))
+        z = self._centered(as_targets(targets, "y", len(rows), "X"))
         choice = self._chosen_kernel(self.kernel, rows, z)
-        return self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
+        self._learn_or_use(Direct(rows, self._start_noise(z)), z, choice, progress)
+        _ = self.posterior_  # scikit-learn's contract: `predict` leaves the estimator as it is
+        return self
 
     def _known_columns(self, x: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, x, reset=False, dtype=np.float64)
+        return self._validated(x, reset=False)

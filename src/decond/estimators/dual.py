@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_finite
+from decond.checks import as_count, as_number, as_rows, as_seed, as_targets, check_answer, check_finite, order_of_rows
 from decond.conditional.mediator import linked_mediators, numeric_columns
 from decond.errors import DataWarning
 from decond.estimators.defaults import plain_kernel
@@ -58,6 +58,7 @@ class DualSettings:
 SETTINGS = DualSettings()
 
 
+@dataclass(eq=False, repr=False)
 class DualEmbedding(IndirectRegressor):
     """f from pairs (x, y) and task rows (y, z) by the dual embedding of Dai, He, Pan, Boots & Song (2017).
 
@@ -102,15 +103,9 @@ class DualEmbedding(IndirectRegressor):
     (5,)
     """
 
-    def __init__(
-        self,
-        n_features: int = 200,
-        regularization: float | None = None,
-        seed: int | np.random.Generator | None = 0,
-    ) -> None:
-        self.n_features = n_features
-        self.regularization = regularization
-        self.seed = seed
+    n_features: int = 200
+    regularization: float | None = None
+    seed: int | np.random.Generator | None = 0
 
     @one_blas_thread()
     def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:
@@ -136,8 +131,11 @@ class DualEmbedding(IndirectRegressor):
         rows = as_rows(self._remember_columns(x, "x"), "x")
         pairs, task = linked_mediators(rows, y, y_task)
         z = as_targets(z_task, "z_task", len(task), "y_task")
-        self.offset_ = z.mean(axis=0)
-        tables = _Tables(rows, pairs, task, (z - self.offset_).reshape(len(z), -1))
+        first, second = order_of_rows(rows, pairs), order_of_rows(task, z.reshape(len(z), -1))
+        rows, pairs, task, z = rows[first], pairs[first], task[second], z[second]
+        self.offset_, spread = z.mean(axis=0), z.std(axis=0)
+        scale = np.where(spread > 0.0, spread, 1.0)  # settings are chosen for all target columns together
+        tables = _Tables(rows, pairs, task, ((z - self.offset_) / scale).reshape(len(z), -1))
         chosen = _choose(tables, min(self.n_features, SETTINGS.features), ridges, as_seed(self.seed))
         if len(ridges) > 1 and chosen.ridge == ridges[-1]:
             warn(
@@ -152,13 +150,13 @@ class DualEmbedding(IndirectRegressor):
         dual = _Dual(*_features(chosen.kernel_y, pairs, task, self.n_features), tables.z, tables.is_smooth)
         ridge = np.array([chosen.ridge]) / min(len(rows), len(z))
         weights = dual.weights(dual.cross(self.features_x_.transform(rows)), ridge)
-        self.weights_, self.regularization_ = weights[0].reshape(-1, *z.shape[1:]), chosen.ridge
+        self.weights_, self.regularization_ = scale * weights[0].reshape(-1, *z.shape[1:]), chosen.ridge
         return self
 
     def predict(self, X: ArrayLike) -> Array:
         """Return f at the rows of X."""
         rows = as_rows(self._known_columns(X), "x")
-        return self.features_x_.transform(rows) @ self.weights_ + self.offset_
+        return check_answer(self.features_x_.transform(rows) @ self.weights_ + self.offset_, "X")
 
     def _fitted_state(self) -> dict[str, Any]:
         names = ("features_x", "weights", "offset", "regularization")

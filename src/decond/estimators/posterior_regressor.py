@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import as_number, as_targets, check_choice, check_finite
+from decond.checks import as_deviation, as_targets, check_choice, check_finite
 from decond.conditional.mediator import numeric_columns, spread
 from decond.errors import ArgumentError, MemoryWarning, ResolutionWarning
 from decond.estimators.defaults import (
@@ -23,7 +23,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.gp import (
     Candidate,
     FitResult,
@@ -45,6 +45,7 @@ from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
 from decond.messages import warn
 from decond.parameters import leaves
+from decond.threads import threads_for
 
 __all__ = ["FitCheck", "PosteriorRegressor"]
 
@@ -276,7 +277,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         """Return the noise that was given, in units of the scaled targets."""
         if self.noise is None:
             return None
-        noise = as_number(self.noise, "noise", minimum=0.0, strict=True, remedy="It is a standard deviation of z.")
+        noise = as_deviation(self.noise, "noise", "It is a standard deviation of z.")
         return noise / self._unit()
 
     def _unit(self) -> float:
@@ -361,7 +362,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
         return [values] if values else []
 
     def _conclude(self, fits: Sequence[Fit], z: np.ndarray, evaluations: int = 0) -> Self:
-        """Average the candidates by stacking, keep what was learned and build the posterior.
+        """Average the candidates by stacking and keep what was learned.
 
         `evaluations` were spent on searches of which nothing is kept.
         """
@@ -371,8 +372,6 @@ class PosteriorRegressor(ProbabilisticRegressor):
         total = evaluations + sum(result.evaluations for result in results.values())
         failures = sum(result.failures for result in results.values())
         self._set_average(average, dataclasses.replace(best, evaluations=total, failures=failures))
-        self.posterior_ = average.posterior()
-        self.posterior_ = average.posterior()
         if best.status != "sampled":
             warn_if_constant(best.log_evidence, z)
         return self
@@ -443,10 +442,8 @@ class PosteriorRegressor(ProbabilisticRegressor):
         )
 
     def _use_as_given(self, model: Model, z: np.ndarray) -> Self:
-        """Build the posterior without learning anything."""
+        """Keep a model without learning anything."""
         self._set_average(ModelAverage.single(model, z), None)
-        self.posterior_ = self.average_.posterior()
-        self.posterior_ = self.average_.posterior()
         return self
 
     def _resolution_if_any(self) -> float:
@@ -484,8 +481,9 @@ class PosteriorRegressor(ProbabilisticRegressor):
 
     @functools.cached_property
     def posterior_(self) -> Any:
-        """The posterior of the centered targets; of a model from a file, once somebody asks."""
-        return self.average_.posterior()
+        """The posterior of the centered targets, once somebody asks: last digits depend on the threads of BLAS."""
+        with threads_for(len(self.average_.z)):
+            return self.average_.posterior()
 
     def _set_average(self, average: ModelAverage, result: FitResult | None) -> None:
         self.average_, self.fit_result_ = average, result
@@ -564,7 +562,9 @@ def _starts(model: Model, table: np.ndarray, z: np.ndarray) -> Sequence[np.ndarr
     seen: Any = model.observation
     points, averages = model.prior.covariance.points(seen.x, "x"), seen.averages(table)
     gram = model.prior.covariance.gram(points, points)
-    covariance = averages.T @ gram @ averages + np.diag(seen.variance)
+    covariance = averages.T @ gram @ averages
+    least = 1e-10 * float(np.diagonal(covariance).mean())  # a start needs no more digits, and can be solved for
+    covariance += np.diag(np.maximum(seen.variance, least))
     smooth = gram @ (averages @ np.linalg.solve(covariance, z))
     numeric = numeric_columns(seen.x)
     if not numeric:

@@ -7,9 +7,19 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from decond.checks import Seed, as_count, as_labels, as_rows, as_targets, check_column_names, column_names
+from decond.checks import (
+    Seed,
+    as_count,
+    as_labels,
+    as_rows,
+    as_targets,
+    check_answer,
+    check_column_names,
+    check_size,
+    column_names,
+)
 from decond.errors import ArgumentError
 from decond.messages import card, number
 from decond.parameters import Parametrized
@@ -43,6 +53,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         rows = as_rows(x, name, labels=True)
         self.n_features_in_ = rows.shape[1]
         names = column_names(x)
+        check_size(rows, name, names)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -62,6 +73,13 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
                 "features as input. Give the same columns as in fit, in the same order.",
             )
         return rows
+
+    def _validated(self, *tables: Any, **options: Any) -> Any:
+        """Return tables as scikit-learn checks them, as float64."""
+        try:
+            return validate_data(self, *tables, dtype=np.float64, **options)
+        except OverflowError:
+            raise ArgumentError("X", "X has whole numbers that are too large for float64.") from None
 
     def _fitted_columns(self) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
@@ -199,12 +217,13 @@ class ProbabilisticRegressor(IndirectRegressor):
             mean = self._in_units(mean)
             variance = variance[:, None] if variance.ndim < mean.ndim else variance
             variance = np.broadcast_to(variance * np.square(self.scale_), mean.shape)
+            variance = check_answer(variance, "X")
             return mean, np.sqrt(variance + self._noise_variance(mean, variance) if include_noise else variance)
         mean = self._in_units(posterior.mean(rows))
         if return_cov:
             covariance = posterior.covariance(rows)
             covariance = covariance[:, :, None] if mean.ndim == 2 and covariance.ndim == 2 else covariance
-            covariance = covariance * np.square(self.scale_)
+            covariance = check_answer(covariance * np.square(self.scale_), "X")
             if include_noise:
                 diagonal = np.diag_indices(len(mean))
                 covariance[diagonal] += self._noise_variance(mean, covariance[diagonal])
@@ -295,4 +314,4 @@ class ProbabilisticRegressor(IndirectRegressor):
     def _in_units(self, values: np.ndarray, axes: int = 1) -> np.ndarray:
         """Return values in the units of the targets; one column of targets is one column of values (..., 1)."""
         columns = values[..., None] if np.ndim(self.offset_) and values.ndim == axes else values
-        return np.asarray(columns * self.scale_ + self.offset_)
+        return check_answer(np.asarray(columns * self.scale_ + self.offset_), "X")

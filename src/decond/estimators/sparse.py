@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from decond.checks import as_count, as_number, as_rows, check_choice
+from decond.checks import as_count, as_deviation, as_rows, check_choice
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.defaults import (
     KernelChoice,
@@ -22,7 +22,7 @@ from decond.estimators.defaults import (
     smooth_kernel,
 )
 from decond.estimators.regressor import ProbabilisticRegressor
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.gp import FitResult
 from decond.gp.search import constant_log_evidence, warn_if_no_better
 from decond.kernels.kernel import Kernel
@@ -80,11 +80,11 @@ class SparseGP(ProbabilisticRegressor):
     n_restarts : int
         How many more starts to try, from other inducing points and hyperparameters around the scales of the data.
     max_iterations : int
-        For each start.
+        Of each search.
     sample_size : int
         Rows of the sample that is learned from first, of tables that have more than twice as many.
     full_iterations : int
-        Over all rows, after those over a sample.
+        Over all rows, after those over a sample or without rows held out, if that is less.
     seed : int
         The same seed gives the same model.
 
@@ -95,7 +95,8 @@ class SparseGP(ProbabilisticRegressor):
     posterior_ : SparsePosterior
         Of the targets less `offset_`, divided by `scale_`.
     fit_result_ : FitResult or None
-        How learning went; `starts` and `history` are of targets divided by their deviation.
+        How learning went; `starts` are where the first search ended from each start. They and `history` are of
+        targets divided by their deviation.
 
     Examples
     --------
@@ -250,7 +251,7 @@ class SparseGP(ProbabilisticRegressor):
 
     def _known_columns(self, x: ArrayLike) -> Array:
         check_is_fitted(self)
-        return validate_data(self, x, reset=False, dtype=np.float64)
+        return self._validated(x, reset=False)
 
     def _source(self, X: Any, y: Any, client: "Client | None", first: bool) -> Source:
         """Return the rows to read, checked; the first ones say what columns there are."""
@@ -267,7 +268,7 @@ class SparseGP(ProbabilisticRegressor):
                 raise ArgumentError("y", f"X is a {type(X).__name__}, which has its own targets; leave y out.")
             self._check_columns(X, first)
         else:
-            X, y = validate_data(self, X, y, reset=first, multi_output=True, y_numeric=True, dtype=np.float64)
+            X, y = self._validated(X, y, reset=first, multi_output=True, y_numeric=True)
             X = Table(X, np.asarray(y, dtype=np.float64))
         return X if client is None else as_cluster_source(X, client=client)
 
@@ -292,7 +293,7 @@ class SparseGP(ProbabilisticRegressor):
 
     def _given_noise(self) -> float | None:
         remedy = "It is a standard deviation in the units of the targets; None starts from the data."
-        return None if self.noise is None else as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
+        return None if self.noise is None else as_deviation(self.noise, "noise", remedy)
 
     def _as_given(self, summary: Summary) -> "_PartialFit":
         """Return a partial fit that learns nothing; a noise that is not given is in proportion to the amplitude."""

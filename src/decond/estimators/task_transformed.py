@@ -1,6 +1,7 @@
 """Two tables that share only a mediator: z as a function of x, with error bars."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from decond.estimators.defaults import (
 )
 from decond.estimators.posterior_regressor import Extra, Fit, PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import (
     Aggregated,
     FunctionPrior,
@@ -64,6 +65,7 @@ class _Tables(NamedTuple):
     variance: np.ndarray | None
 
 
+@dataclass(eq=False, repr=False)
 class TaskTransformedGP(PosteriorRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), which share only the mediator y.
 
@@ -123,31 +125,17 @@ class TaskTransformedGP(PosteriorRegressor):
     True
     """
 
-    def __init__(
-        self,
-        kernel_x: Kernel | FeatureMap | None = None,
-        kernel_y: Kernel | FeatureMap | None = None,
-        noise: float | None = None,
-        mean: str = "constant",
-        mediator: str = "full",
-        targets: Literal["mean", "single"] = "mean",
-        drift: float = 0.0,
-        uncertainty: str = "honest",
-        optimize: bool = True,
-        n_restarts: int = 4,
-        seed: int = 0,
-    ) -> None:
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
-        self.noise = noise
-        self.mean = mean
-        self.mediator = mediator
-        self.targets = targets
-        self.drift = drift
-        self.uncertainty = uncertainty
-        self.optimize = optimize
-        self.n_restarts = n_restarts
-        self.seed = seed
+    kernel_x: Kernel | FeatureMap | None = None
+    kernel_y: Kernel | FeatureMap | None = None
+    noise: float | None = None
+    mean: str = "constant"
+    mediator: str = "full"
+    targets: Literal["mean", "single"] = "mean"
+    drift: float = 0.0
+    uncertainty: str = "honest"
+    optimize: bool = True
+    n_restarts: int = 4
+    seed: int = 0
 
     @threads_by_rows
     def fit(
@@ -439,6 +427,7 @@ class TaskTransformedGP(PosteriorRegressor):
         return words, fitted_quietly(other, x, y, y_task, z, z_std, None)
 
 
+@dataclass(eq=False, repr=False)
 class InstrumentalVariablesGP(TaskTransformedGP):
     """The structural function f of outcome = f(treatment) + error, error correlated with the treatment.
 
@@ -461,30 +450,9 @@ class InstrumentalVariablesGP(TaskTransformedGP):
     (1,)
     """
 
-    def __init__(
-        self,
-        kernel_x: Kernel | FeatureMap | None = None,
-        kernel_y: Kernel | FeatureMap | None = None,
-        noise: float | None = None,
-        mean: str = "constant",
-        mediator: str = "full",
-        uncertainty: str = "honest",
-        optimize: bool = True,
-        n_restarts: int = 4,
-        seed: int = 0,
-    ) -> None:
-        # The error is correlated with the treatment, so only means given the instrument can be used.
-        super().__init__(
-            kernel_x,
-            kernel_y,
-            noise,
-            mean,
-            mediator,
-            uncertainty=uncertainty,
-            optimize=optimize,
-            n_restarts=n_restarts,
-            seed=seed,
-        )
+    # The error is correlated with the treatment, so only means given the instrument can be used.
+    targets: Literal["mean", "single"] = field(default="mean", init=False)
+    drift: float = field(default=0.0, init=False)
 
     @threads_by_rows
     def fit(  # type: ignore[override]

@@ -1,22 +1,24 @@
 """Ridge versions: the paper's point estimates, without error bars and without learning."""
 
 import functools
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_number, as_targets, check_finite
+from decond.checks import as_number, as_targets, check_answer, check_finite
 from decond.conditional.mediator import linked_mediators
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.regressor import IndirectRegressor
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.gp import FunctionPrior, TaskTransformed, WeightPrior, condition
 from decond.kernels.kernel import Kernel
 
 __all__ = ["TaskTransformedRidge"]
 
 
+@dataclass(eq=False, repr=False)
 class TaskTransformedRidge(IndirectRegressor):
     """The deconditional mean: task-transformed kernel ridge regression, or linear where a feature map is given.
 
@@ -43,17 +45,10 @@ class TaskTransformedRidge(IndirectRegressor):
     (5,)
     """
 
-    def __init__(
-        self,
-        kernel_x: Kernel | FeatureMap | None = None,
-        kernel_y: Kernel | FeatureMap | None = None,
-        regularization: float = 1e-3,
-        evidence_regularization: float = 1e-3,
-    ) -> None:
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
-        self.regularization = regularization
-        self.evidence_regularization = evidence_regularization
+    kernel_x: Kernel | FeatureMap | None = None
+    kernel_y: Kernel | FeatureMap | None = None
+    regularization: float = 0.001
+    evidence_regularization: float = 0.001
 
     def fit(self, x: ArrayLike, y: ArrayLike, y_task: ArrayLike, z_task: ArrayLike) -> Self:
         """Solve for f.
@@ -100,7 +95,7 @@ class TaskTransformedRidge(IndirectRegressor):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the estimate of f at the rows of X."""
         rows = self._known_columns(X)
-        return self.posterior_.mean(rows) + self.offset_
+        return check_answer(self.posterior_.mean(rows) + self.offset_, "X")
 
     def _prior(self, x: NDArray[Any]) -> FunctionPrior | WeightPrior:
         kernel: Kernel | FeatureMap = plain_kernel(x, 1.0).kernel if self.kernel_x is None else self.kernel_x

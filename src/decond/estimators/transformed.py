@@ -1,5 +1,6 @@
 """Targets that are known linear combinations of f: z = Mᵀ f(x) + noise(Σ)."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from decond.checks import as_targets
 from decond.errors import ArgumentError
 from decond.estimators.defaults import smooth_kernel
 from decond.estimators.posterior_regressor import PosteriorRegressor
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp import Transformed
 from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
@@ -18,6 +19,7 @@ from decond.threads import threads_by_rows
 __all__ = ["TransformedGP"]
 
 
+@dataclass(eq=False, repr=False)
 class TransformedGP(PosteriorRegressor):
     """f(x) from weighted sums: z = Mᵀ f(x) + noise with covariance Σ + σ²I, M and Σ given.
 
@@ -44,23 +46,13 @@ class TransformedGP(PosteriorRegressor):
     2.0
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | FeatureMap | None = None,
-        noise: float | None = None,
-        mean: str = "zero",
-        uncertainty: str = "honest",
-        optimize: bool = True,
-        n_restarts: int = 4,
-        seed: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.mean = mean
-        self.uncertainty = uncertainty
-        self.optimize = optimize
-        self.n_restarts = n_restarts
-        self.seed = seed
+    kernel: Kernel | FeatureMap | None = None
+    noise: float | None = None
+    mean: str = "zero"
+    uncertainty: str = "honest"
+    optimize: bool = True
+    n_restarts: int = 4
+    seed: int = 0
 
     @threads_by_rows
     def fit(

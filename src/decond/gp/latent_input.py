@@ -6,10 +6,10 @@ Gaussian in f. Given the *assignment* of targets to rows it is, and given f the 
 posterior is sampled by Gibbs sampling. A variational bound stands for the log evidence, which is intractable.
 
 `sample_latent_inputs` samples the hyperparameters too: one sweep draws f at the rows given the assignment and the
-hyperparameters, then the noise given f, then the assignment given both. Every few sweeps all hyperparameters take a
-step of slice sampling with f integrated out. Chains that end in different modes are combined by stacking (Yao,
-Vehtari & Gelman 2022, jmlr.org/papers/v23/20-1426.html). The weights of the rows, p(x | y), are estimates too: the
-chains are repeated for several bootstrap tables of them, and pooled.
+hyperparameters, then the assignment given f. Every few sweeps all hyperparameters take a step of slice sampling with
+f integrated out, and the noise another one with the assignment integrated out. Chains that end in different modes are
+combined by stacking (Yao, Vehtari & Gelman 2022, jmlr.org/papers/v23/20-1426.html). The weights of the rows,
+p(x | y), are estimates too: the chains are repeated for several bootstrap tables of them, and pooled.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp, rel_entr
 
-from decond.checks import Seed, as_rows, as_targets, check_same_length
+from decond.checks import Seed, as_rows, as_values, check_same_length
 from decond.errors import ArgumentError
 from decond.gp.linear_gaussian import Gradient, Linearization
 from decond.gp.model_average import Candidate, stacking_weights
@@ -132,7 +132,7 @@ class LatentInput(Observation):
             self._set(assignment=self._checked_assignment())
 
     def _checked_assignment(self) -> np.ndarray:
-        assignment = as_targets(self.assignment, "assignment", self.size, self.partner)
+        assignment = as_values(self.assignment, "assignment", self.size, self.partner)
         rows = assignment.astype(int)
         if (
             assignment.shape != (self.size,)
@@ -655,10 +655,11 @@ def sample_latent_inputs(
     >>> from decond.kernels import RBF
     >>> from decond.gp import select
     >>> from decond.gp import FunctionPrior, LatentInput
-    >>> weights, z = np.full((2, 4), 0.5), np.array([1.0, 1.1, -1.0, -0.9])
+    >>> weights = np.array([[0.9, 0.9, 0.1, 0.5], [0.1, 0.1, 0.9, 0.5]])
+    >>> z = np.array([1.0, 1.1, -1.0, -0.9])
     >>> model = Model(FunctionPrior(RBF()), LatentInput([0.0, 5.0], weights, noise=0.1))
     >>> variables = select(model, free=["observation.noise"], bounds={"observation.noise": (0.01, 1.0)})
-    >>> start = np.array([1.0, -1.0])  # f(0) = 1 and f(5) = -1; the mirror image would do as well
+    >>> start = np.array([1.0, -1.0])  # f(0) = 1 and f(5) = -1
     >>> draws = sample_latent_inputs("latent inputs", model, [weights], lambda table: [start], z, variables)
     >>> draws.values[0]["observation.assignment"]
     array([0, 0, 1, 1])
@@ -749,7 +750,8 @@ class _Chain:
         self._is_noise = np.repeat([float("observation.noise" in v.paths) for v in variables], sizes)
         self._state = _GibbsState(table, self._z, rng)
         self._through = _Transformation(seen.transformation)
-        self._offset, self._factored = float(model.prior.mean_of(1)[0]), b""
+        self._offset = float(model.prior.mean_of(1)[0])
+        self._factored: bytes | None = None  # of which hyperparameters the root is
         self._state.draw_assignment(self._through.apply(f), self._variance(self._vector))
 
     def run(self, progress: Progress | None) -> _Run:
@@ -758,10 +760,12 @@ class _Chain:
         values, likelihoods, predictions = [], [], []
         every = max(1, settings.sweeps // settings.kept)
         for sweep in range(settings.warmup + settings.sweeps):
-            if sweep % settings.sweeps_per_step == 0:
+            steps = sweep % settings.sweeps_per_step == 0
+            if steps:
                 self._step_hyperparameters()
             f = self._draw_f()
-            self._step_noise(f)
+            if steps:
+                self._step_noise(f)
             variance = self._variance(self._vector)
             self._state.draw_assignment(f, variance)
             after = sweep - settings.warmup

@@ -17,7 +17,7 @@ from scipy import sparse
 from decond.checks import as_labels, as_rows, as_targets, as_weights, check_choice, check_same_length, frozen
 from decond.conditional.smoother import Smoother
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.gp.linear_gaussian import (
     Gradient,
     Linearization,

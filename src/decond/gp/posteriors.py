@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from decond.checks import Seed, frozen
 from decond.errors import ArgumentError
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap
 from decond.gp.linear_gaussian import Linearization, evidence_factor, low_rank_evidence
 from decond.gp.priors import Prior
 from decond.linalg import (

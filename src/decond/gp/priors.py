@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.features.feature_maps import FeatureMap, as_kernel
+from decond.features import FeatureMap, as_kernel
 from decond.kernels.kernel import Kernel
 from decond.parameters import Parametrized, parameter, positive
 

@@ -30,6 +30,9 @@ NEAR = 16.0
 """Distance from the center, in lengthscales, up to which matrix products lose less than three digits of sixteen in
 the slope of a lengthscale, and scaled coordinates one in a distance."""
 
+FAR = 1e300
+"""Squared distance beyond which points are all as far apart: products with it are finite, and kernels zero."""
+
 
 class Profile(NamedTuple):
     """A kernel as a function of the squared scaled distance, with its derivatives."""
@@ -399,7 +402,8 @@ def _squared_distance(a: NDArray[Any], b: NDArray[Any], lengthscale: float | Arr
     left, right = a / lengthscale, b / lengthscale
     if _reach(left, right) < NEAR:
         return cdist(left, right, "sqeuclidean")
-    return cdist(a, b, "sqeuclidean", w=np.broadcast_to(np.square(lengthscale) ** -1.0, a.shape[1]))
+    far = cdist(a, b, "sqeuclidean", w=np.broadcast_to(np.square(lengthscale) ** -1.0, a.shape[1]))
+    return np.minimum(far, FAR, out=far)
 
 
 def _reach(left: Array, right: Array) -> float:

@@ -9,17 +9,15 @@ from decond.lfi import diagnostics, exceptions
 from decond.lfi.compare_methods import compare
 from decond.lfi.diagnostics import diagnose
 from decond.lfi.exceptions import PosteriorWarning, SimulationError, SimulationWarning, StoreError
+from decond.lfi.methods.distance_abc import MCMCABC, SMCABC, RejectionABC
 from decond.lfi.methods.dme import DME
 from decond.lfi.methods.gps_abc import GPSABC
 from decond.lfi.methods.kelfi import KELFI
 from decond.lfi.methods.kernel_abc import K2ABC, KABC, KBR
 from decond.lfi.methods.lfvi import LFVI
-from decond.lfi.methods.mcmc import MCMCABC
 from decond.lfi.methods.mdn import MDN
 from decond.lfi.methods.method import Method
-from decond.lfi.methods.rejection import RejectionABC
 from decond.lfi.methods.residual_likelihood import ResidualLikelihood
-from decond.lfi.methods.smc import SMCABC
 from decond.lfi.posterior_draws import ModelProbabilities, Posterior, model_probabilities
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, infer

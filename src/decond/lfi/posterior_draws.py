@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_targets, frozen
+from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_values, frozen
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
@@ -18,11 +18,14 @@ from decond.lfi.sampling import resampled_rows
 from decond.lfi.simulations import Simulations
 from decond.messages import card, warn
 from decond.parameters import Kept
+from decond.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from decond.lfi.diagnostics import Report
+    from decond.lfi.methods.method import Method
     from decond.plotting import PairsDisplay
 
 __all__ = [
@@ -64,7 +67,14 @@ class ToParameters(Kept):
 
 
 class _WorkingSampler(Protocol):
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return draws (n, d) in working coordinates.
+
+        Parameters
+        ----------
+        n : int
+        rng : numpy.random.Generator
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +88,11 @@ class FromWorking(Kept):
         return self.prior.from_working(self.source.sample(n, rng))
 
 
-class _Method(Protocol):
-    def fit(self, sims: Simulations, prior: Prior) -> "_Method": ...
-    def posterior(self, observed: Observation, *, iid: bool = False) -> "Posterior": ...
-
-
 @dataclass(frozen=True, eq=False)
 class Origin(Kept):
     """What a posterior was computed from: a method's settings, simulations, and rows of observations."""
 
-    method: _Method
+    method: "Method"
     prior: Prior
     simulations: Simulations
     observed: NDArray[np.float64]
@@ -131,6 +136,8 @@ class Posterior(Kept):
     ----------
     simulations
         The simulations that it was made from.
+    observed
+        The observation as rows of summaries, or raw where the method takes raw data.
     origin
         What it was computed from, where it has a log evidence of the data; else None.
     warnings
@@ -179,6 +186,7 @@ class Posterior(Kept):
         self.effective = effective
         self.stability: float | None = None
         self.simulations: Simulations | None = None
+        self.observed: NDArray[np.float64] | None = None
         self.origin: Origin | None = None
         self._evidence_error: float | None = None
         self.warnings: list[PosteriorWarning] = []
@@ -208,6 +216,7 @@ class Posterior(Kept):
             "seed": self._seed,
             "attributes": {
                 "simulations": self.simulations,
+                "observed": self.observed,
                 "origin": self.origin,
                 "warnings": self.warnings,
                 "stability": self.stability,
@@ -220,8 +229,8 @@ class Posterior(Kept):
     def _restored(cls, **fields: Any) -> Self:
         attributes = fields.pop("attributes")
         restored = cls(**fields)
-        for name in ("simulations", "origin", "warnings", "stability", "_samples", "_evidence_error"):
-            setattr(restored, name, attributes[name])
+        for name, value in attributes.items():
+            setattr(restored, name, value)
         return restored
 
     def note(self, warning: str | PosteriorWarning) -> None:
@@ -321,9 +330,36 @@ class Posterior(Kept):
             self._evidence_error = float(np.sqrt((self.jackknife - 1) * found.var()))
         return self._evidence_error
 
+    def check(self, diagnosis: "Report | None" = None, truth: ArrayLike | None = None) -> Verdict:
+        """Return whether the posterior can be relied on, as the command line and the report say it.
+
+        Parameters
+        ----------
+        diagnosis : lfi.diagnostics.Report, optional
+            What `lfi.diagnose` found. Without it calibration is not checked, only what costs nothing.
+        truth : array_like of shape (d,), optional
+            The parameters that made the observation, where they are known.
+
+        Returns
+        -------
+        Verdict
+
+        Examples
+        --------
+        >>> from scipy import stats
+        >>> prior = Prior({"rate": stats.gamma(2)})
+        >>> posterior = Posterior(prior, lambda n, rng: rng.gamma(4.0, 0.25, (n, 1)))
+        >>> posterior.check(truth=[1.0]).sentence
+        'Nothing was found wrong, but the calibration of the posterior was not checked.'
+        """
+        from decond.lfi.diagnostics.posterior_checks import check_posterior
+
+        known = None if truth is None else self.prior.rows(truth, "truth")[0]
+        return check_posterior(self, diagnosis, known)
+
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> NDArray[np.float64]:
         """Return E[f(θ) | observation] for a function of rows of parameters."""
-        values = as_targets(function(self.samples), "function(samples)", len(self.samples), "samples")
+        values = as_values(function(self.samples), "function(samples)", len(self.samples), "samples")
         return np.asarray(values.mean(axis=0))
 
     def density(self, theta: ArrayLike) -> NDArray[np.float64]:

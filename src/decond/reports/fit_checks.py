@@ -11,7 +11,7 @@ from decond.gp import FitResult
 from decond.messages import number
 from decond.plotting.regression_plot import mean_and_std
 from decond.reports.fit_description import FittedData
-from decond.reports.report_page import Check, State
+from decond.verdict import Check, State, Verdict
 
 __all__ = ["Edge", "FitCheckSettings", "check_fit", "edges"]
 
@@ -51,7 +51,7 @@ class Edge:
     sentence: str
 
 
-def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSettings | None = None) -> list[Check]:
+def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSettings | None = None) -> Verdict:
     """Return what can be checked of a fitted estimator without further data; the other setting is fitted for it.
 
     Parameters
@@ -63,8 +63,7 @@ def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSett
 
     Returns
     -------
-    list of Check
-        Those that matter most first.
+    Verdict
     """
     settings = settings or FitCheckSettings()
     own = _own_check(estimator)
@@ -76,7 +75,7 @@ def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSett
     result = getattr(estimator, "fit_result_", None)
     bounds = _check_bounds(result, data.z, settings)
     found = [resolution, bars, _check_facts(own, data), bounds, _check_search(result)]
-    return [check for check in found if check is not None]
+    return Verdict([check for check in found if check is not None], f"learned from {data.words}")
 
 
 def _own_check(estimator: BaseEstimator) -> FitCheck | str | None:
@@ -264,7 +263,8 @@ def edges(result: FitResult, targets: ArrayLike, settings: FitCheckSettings | No
     >>> [(edge.name, edge.harmless) for edge in edges(gp.fit_result_, np.sin(x))]
     [('noise', True)]
     """
-    deviation, small = float(np.std(targets)), (settings or FitCheckSettings()).small_noise
+    deviation = float(np.std(np.asarray(targets, dtype=np.float64)))
+    small = (settings or FitCheckSettings()).small_noise
     found: dict[str, Edge] = {}
     for listed in result.on_bounds:
         path = listed.partition(" ")[0]

@@ -79,7 +79,7 @@ class FittedData:
         """Return how many rows the groups have, in words; empty where there are none."""
         if self.kind != "groups" or self.mediator is None:
             return ""
-        counts = self.mediator.iloc[:, 0].value_counts()
+        counts = self.mediator.value_counts()
         return (
             f"{len(counts):,} groups have {_range(counts)} listed rows each; the median is {number(counts.median())}."
         )
@@ -364,7 +364,7 @@ def _named(
         "individual_noise": "noise in a single row",
         "mediator_noise": "noise of the mediator",
     }
-    words = _part(module) if name == "variance" else {"noise": "noise", **noises}.get(name)
+    words = _part(module) if name == "variance" else noises.get(name)
     if words is None:
         return []
     deviation = np.sqrt(value) if name == "variance" else np.asarray(value)

@@ -118,7 +118,6 @@ def fit_report(
         "fit.html",
         title or f"{seen.target} as a function of {', '.join(seen.x.columns)}",
         check_fit(estimator, seen),
-        f"learned from {seen.words}",
         subtitle=f"{type(estimator).__name__} · {seen.words}",
         data={"groups": {"function": charts}},
         charts=[{**chart, "values": _values(chart, settings.table_step)} for chart in charts],

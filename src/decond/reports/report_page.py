@@ -1,12 +1,11 @@
-"""The page of a report: its checks and their verdict, and templates filled in with texts and numbers."""
+"""The page of a report: templates filled in with texts and numbers."""
 
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import lru_cache
 from importlib import resources
 from importlib.metadata import version
@@ -16,48 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from decond.messages import number
+from decond.verdict import Check, State, Verdict
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Check", "Report", "State", "rendered", "verdict"]
-
-
-class State(StrEnum):
-    """The outcome of a check; a verdict has the worst state of its checks."""
-
-    GOOD = "good"
-    OPEN = "open"
-    DOUBT = "doubt"
-    BAD = "bad"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One question about a result, and the answer.
-
-    Attributes
-    ----------
-    name : str
-        What is checked, such as "error bars" or "calibration".
-    state : State
-        The outcome.
-    finding : str
-        What the verdict says about it; empty if it adds nothing.
-    sentence : str
-        The answer in full.
-    numbers : mapping of str to float
-        What was measured; empty if nothing could be.
-    question : str
-        The question that it answers.
-    """
-
-    name: str
-    state: State
-    finding: str
-    sentence: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    question: str = ""
+__all__ = ["Report", "rendered"]
 
 
 @dataclass(frozen=True)
@@ -103,43 +66,7 @@ class Report:
         return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:40rem;border:0"></iframe>'
 
 
-def verdict(checks: Sequence[Check], otherwise: str) -> tuple[State, str]:
-    """Return the worst state and one sentence: what is wrong if something is, else what is good and what is open.
-
-    Parameters
-    ----------
-    checks : sequence of Check
-    otherwise : str
-        What is said where no check has a finding.
-
-    Returns
-    -------
-    state : State
-    sentence : str
-
-    Examples
-    --------
-    >>> good = Check("deconditioning", State.GOOD, "it helped", "")
-    >>> bad = Check("error bars", State.BAD, "the bars are too narrow", "")
-    >>> verdict([good], "")
-    (<State.GOOD: 'good'>, 'It helped.')
-    >>> verdict([good, bad], "")
-    (<State.BAD: 'bad'>, 'Do not rely on this: the bars are too narrow.')
-    """
-    found = {state: [c.finding for c in checks if c.state == state and c.finding] for state in State}
-    wrong = [check.finding for check in checks if check.state in (State.BAD, State.DOUBT) and check.finding]
-    for state, opening in ((State.BAD, "Do not rely on this: "), (State.DOUBT, "Use with caution: ")):
-        if any(check.state == state for check in checks):
-            return state, f"{opening}{_joined(wrong)}."
-    text = ", but ".join(filter(None, [_joined(found[State.GOOD]) or otherwise, _joined(found[State.OPEN])]))
-    return State.OPEN if found[State.OPEN] else State.GOOD, f"{text[:1].upper()}{text[1:]}."
-
-
-def _joined(findings: Sequence[str]) -> str:
-    return f"{', '.join(findings[:-1])} and {findings[-1]}" if len(findings) > 1 else "".join(findings)
-
-
-def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str, **values: object) -> Report:
+def rendered(template: str, title: str, verdict: Verdict, **values: object) -> Report:
     """Return a report from a template; texts are escaped, `data` is embedded as JSON.
 
     Parameters
@@ -148,10 +75,8 @@ def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str,
         Name of a file in ``templates``.
     title : str
         The heading.
-    checks : sequence of Check
-        Those that matter most first.
-    otherwise : str
-        The verdict where no check has a finding.
+    verdict : Verdict
+        What the checks say.
     **values
         What the template needs.
 
@@ -159,12 +84,12 @@ def rendered(template: str, title: str, checks: Sequence[Check], otherwise: str,
     -------
     Report
     """
-    state, sentence = verdict(checks, otherwise)
     now = datetime.now(UTC)
-    values |= {"title": title, "checks": checks, "state": state, "verdict": sentence, "versions": _versions()}
+    values |= {"title": title, "checks": verdict.checks, "state": verdict.state, "verdict": verdict.sentence}
+    values["versions"] = _versions()
     values["date"] = f"{now.day} {now:%B %Y, %H:%M} UTC"
     html = _templates().get_template(template).render(**values)
-    return Report(title, sentence, html, {check.name: check for check in checks}, state)
+    return Report(title, verdict.sentence, html, {check.name: check for check in verdict.checks}, verdict.state)
 
 
 def _versions() -> dict[str, str]:

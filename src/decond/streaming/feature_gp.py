@@ -16,8 +16,7 @@ from scipy.linalg import eigh
 
 from decond.checks import check_choice, check_same_length
 from decond.errors import ArgumentError
-from decond.features import Nystrom
-from decond.features.feature_maps import FeatureMap
+from decond.features import FeatureMap, Nystrom
 from decond.gp import FunctionPrior, Posterior, WeightPrior
 from decond.linalg import JitterWarning, cholesky, multiply, with_jitter
 from decond.messages import warn

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decond.checks import SIZES
 from decond.errors import ArgumentError
 from decond.messages import near_files
-from decond.streaming.parallel import ahead
 from decond.streaming.sources import CHUNKS, Arrays, ChunkSettings, Partition, PartitionedSource
+from decond.threads import ahead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,7 +222,7 @@ class _RowGroups:
         try:
             with arrow.parquet.ParquetFile(self.path, **options) as file:
                 yield from file.iter_batches(rows, self.groups, self.columns.all, use_threads=False)
-        except (arrow.ArrowException, OSError) as error:
+        except _unreadable() as error:
             raise _damaged(self.path, error) from error
 
 
@@ -261,7 +262,8 @@ def _partitions_of(path: Path, columns: _Columns, settings: ReadSettings, least:
     try:
         metadata = arrow.parquet.read_metadata(path)
         schema = metadata.schema.to_arrow_schema()
-    except (arrow.ArrowException, OSError) as error:
+        _ = schema.names  # which have to be text
+    except _unreadable() as error:
         raise _damaged(path, error) from error
     _check_schema(schema, columns.all, path)
     groups: list[int] = []
@@ -302,16 +304,16 @@ def _is_number(kind: "pa.DataType") -> bool:
 
 
 def _numbers(cells: "pa.Array", column: str, path: Path, start: int) -> NDArray[np.float64]:
-    """Return the cells as float64, or raise with the row of the first that is not a finite number."""
+    """Return the cells as float64, or raise with the row of the first that is not a number to compute with."""
     if cells.null_count:
         row = int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0])
         raise _not_a_number("an empty cell", column, path, start + row)
     if import_pyarrow().types.is_decimal(cells.type):
         cells = cells.cast(import_pyarrow().float64())
     values = cells.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    finite = np.isfinite(values)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
+    usable = np.abs(values) <= SIZES.largest  # not NaN either
+    if not usable.all():
+        row = int(np.flatnonzero(~usable)[0])
         damage = " If no such value was written, the file is damaged."
         raise _not_a_number(f"the value {values[row]}", column, path, start + row, damage)
     return values
@@ -339,6 +341,11 @@ def _fingerprint(path: Path) -> tuple[int, int]:
             f"{path} is not there, on the machine {socket.gethostname()}. Every pass over the table reads it again, "
             "and every worker of a cluster has to find it under the same path."
         ) from None
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return what pyarrow raises for files that it cannot read."""
+    return import_pyarrow().ArrowException, OSError, ValueError, OverflowError
 
 
 def _damaged(path: Path, error: Exception) -> DamagedFileError:

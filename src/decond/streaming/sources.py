@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_rows, as_targets, column_names
+from decond.checks import as_rows, as_targets, check_size, column_names
 from decond.errors import ArgumentError, ArgumentTypeError
-from decond.streaming.parallel import ahead, map_in_order
+from decond.threads import ahead, map_in_order
 
 __all__ = [
     "Batches",
@@ -195,6 +195,7 @@ class Table(PartitionedSource):
 
     def __init__(self, x: ArrayLike, z: ArrayLike, *, labels: bool = False, chunks: ChunkSettings = CHUNKS) -> None:
         self.x = as_rows(x, "x", labels=labels)
+        check_size(self.x, "x", column_names(x))
         self.z = as_targets(z, "z", len(self.x), "x")
         self.names, self.flat, self.chunks = column_names(x), self.z.ndim == 1, chunks
 
@@ -432,6 +433,7 @@ def _checked_blocks(
             continue
         name = f"block {number}"
         rows = as_rows(x, f"x of {name}", labels=True)
+        check_size(rows, f"x of {name}", column_names(x))
         targets = as_targets(z, f"z of {name}", len(rows), f"x of {name}")
         names = column_names(x)
         columns = {"x": names or rows.shape[1], "z": 1 if targets.ndim == 1 else targets.shape[1]}

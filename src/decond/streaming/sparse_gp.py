@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decond.checks import check_choice, check_same_length, frozen
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.gp import FunctionPrior, Posterior
 from decond.kernels.kernel import Kernel, Pull
 from decond.linalg import add_to_diagonal, cholesky, multiply
@@ -113,7 +113,14 @@ class SparseModel(Parametrized):
         return _statistics(self, _whitening(self, SETTINGS), source)
 
     def condition(self, statistics: Statistics, flat: bool = True) -> "SparsePosterior":
-        """Return the posterior given rows with these statistics; `flat` is whether targets came as a flat array."""
+        """Return the posterior given rows with these statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+        flat : bool
+            Whether targets came as a flat array.
+        """
         check_same_length(self.inducing, "inducing", statistics.size, "statistics")
         return SparsePosterior(self, statistics, flat)
 

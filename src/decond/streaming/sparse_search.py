@@ -78,7 +78,7 @@ class HoldOutSettings:
     every: int = 5
     """Iterations from one look at them to the next."""
     patience: int = 10
-    """Iterations without a gain after which a search ends: the convention of scikit-learn again."""
+    """Iterations in which the objective has to rise by one, or the search ends."""
     advantage: float = 4.0
     """Smaller differences of held-out log densities are not reliable (Sivula, Magnusson & Vehtari 2020)."""
     standard_errors: float = 2.0
@@ -99,7 +99,7 @@ class SparseSearch:
     n_restarts: int = 0
     max_iterations: int = 100
     full_iterations: int = 50
-    """Iterations over all rows, after those over a sample, where there are more rows than that."""
+    """Iterations over all rows, after those over a sample or without rows held out; `max_iterations` at most."""
     seed: int = 0
     progress: Callable[[int, float], None] | None = None
     hold_out: HoldOutSettings = HoldOutSettings()
@@ -107,6 +107,10 @@ class SparseSearch:
     def __post_init__(self) -> None:
         if self.n_restarts < 0:
             raise ArgumentError("n_restarts", f"n_restarts is {self.n_restarts}; it must be 0 (one start) or more.")
+
+    @property
+    def _full(self) -> int:
+        return min(self.full_iterations, self.max_iterations)
 
     def run(
         self, model: SparseModel, source: Source, summary: Summary, also: Iterable[Mapping[str, Any]] = ()
@@ -144,11 +148,11 @@ class SparseSearch:
         best = rounds[-1].best
         assert best is not None
         if self.objective == "auto" and not held.prefers(best, held.judged(rounds[0].model.model, held.rest)):
-            last = self._search(rounds[0].model, source, self.full_iterations)
+            last = self._search(rounds[0].model, source, self._full)
             return self._concluded([*rounds, last], last.model.model, summary)
         if not summary.complete:
             rest = _Without(source, held.positions)
-            rounds.append(self._search(start.at(best.model), rest, self.full_iterations))
+            rounds.append(self._search(start.at(best.model), rest, self._full))
             best = held.judged(rounds[-1].model.model, rest)
         return self._concluded(rounds, best.model, summary)
 
@@ -158,7 +162,7 @@ class SparseSearch:
         """Maximize one objective: from all rows, or from a sample and then from all rows."""
         rounds = [self._search(start, summary.sample, self.max_iterations, also)]
         if not summary.complete:
-            rounds.append(self._search(rounds[0].model, source, self.full_iterations))
+            rounds.append(self._search(rounds[0].model, source, self._full))
         return self._concluded(rounds, rounds[-1].model.model, summary)
 
     def _search(
@@ -184,6 +188,8 @@ class SparseSearch:
         )
         if held is not None and watch.best is None:
             watch.best = held.judged(result.model.model, held.rest)
+        if result.status == "stopped" and watch.values and not watch.verdict:
+            result = dataclasses.replace(result, message=f"{result.message} {watch.rise()}.")
         return _Round(result, watch.best, watch.verdict)
 
     def _concluded(self, rounds: list["_Round"], model: SparseModel, summary: Summary) -> FitResult:
@@ -204,7 +210,7 @@ class SparseSearch:
             message=f"{first}{model.objective}: {last.verdict or last.result.message}",
             evaluations=sum(result.evaluations for result in results),
             failures=sum(result.failures for result in results),
-            starts=tuple(value for result in results for value in result.starts),
+            starts=results[0].starts,
         )
 
     def _variables(self, model: "_InUnits") -> list[Variable]:
@@ -275,6 +281,12 @@ class _HeldOut:
 
         The bound says itself what the inducing points leave open. The evidence takes that for noise: here it is told
         from noise by its pattern, as the share s and the noise that predict these rows best.
+
+        Parameters
+        ----------
+        model : SparseModel
+        source : Source
+            What it has read.
         """
         mean, resolved, left_open = model.condition(model.statistics(source), flat=False).parts(self.rows.x)
         errors = np.square(self.rows.z - mean)
@@ -285,7 +297,12 @@ class _HeldOut:
         return _Judged(model, densities)
 
     def prefers(self, one: _Judged, other: _Judged) -> bool:
-        """Return whether these rows are clearly better predicted by one model than by another."""
+        """Return whether these rows are clearly better predicted by one model than by another.
+
+        Parameters
+        ----------
+        one, other : _Judged
+        """
         difference = one.densities - other.densities
         error = float(np.sqrt(len(difference)) * difference.std())
         least = max(self.settings.advantage, self.settings.standard_errors * error)
@@ -330,7 +347,6 @@ class _Watch:
         self.held, self.settings = held, settings
         self.best: _Judged | None = None
         self.verdict = ""
-        self.waited = 0
         self.values: list[float] = []
 
     def __call__(self, model: "_InUnits", value: float) -> None:
@@ -338,19 +354,23 @@ class _Watch:
         self.values.append(value)
         patience = self.settings.patience
         if len(self.values) > patience and value - self.values[-1 - patience] < 1.0:
-            self.verdict = f"the objective rose by less than one in {patience} iterations."
+            self.verdict = f"{self.rise()}."
         if self.held is not None and len(self.values) % self.settings.every == 0:
             self._look(self.held.judged(model.model, self.held.rest))
         if self.verdict:
             raise StopIteration
 
+    def rise(self) -> str:
+        """Return how much the objective rose in the last iterations, in words."""
+        last = self.values[-1 - self.settings.patience :]
+        return f"The objective rose by {last[-1] - last[0]:.2g} in the last {len(last) - 1} iterations"
+
     def _look(self, found: _Judged) -> None:
+        assert self.held is not None
         if self.best is None or found.densities.sum() > self.best.densities.sum():
-            self.best, self.waited = found, 0
-            return
-        self.waited += self.settings.every
-        if self.waited >= self.settings.patience:
-            self.verdict = f"held-out rows were not better predicted after {self.settings.patience} more iterations."
+            self.best = found
+        elif self.held.prefers(self.best, found):
+            self.verdict = "Held-out rows were clearly better predicted some iterations before."
 
 
 class _Without(Source):

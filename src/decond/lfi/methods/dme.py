@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from decond.checks import as_generator, check_choice
 from decond.embeddings import DeconditionalMeanOperator, MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.kernels import Kernel
 from decond.lfi.exceptions import PosteriorWarning, PriorReturnedWarning
 from decond.lfi.methods.deconditioning import DataFeatures, Deconditioner, PriorBasis, ThetaFeatures, ripple

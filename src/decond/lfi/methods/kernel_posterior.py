@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError
-from decond.features.feature_maps import as_kernel
+from decond.features import as_kernel
 from decond.kernels import RBF, Kernel, median_heuristic
 from decond.lfi.exceptions import (
     DegenerateDrawsWarning,

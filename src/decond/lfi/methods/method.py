@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from decond.checks import as_row, as_seed, check_choice, value_names
+from decond.checks import as_row, as_seed, check_choice, frozen, value_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import (
     ExtrapolationWarning,
@@ -226,7 +226,7 @@ class Method(Kept, ABC):
 
     def _posterior_given(self, data: np.ndarray, names: Sequence[str] | None) -> Posterior:
         posterior = self._posterior(self._summarize(data))
-        posterior.simulations = getattr(self, "simulations_", self.sims_)
+        posterior.simulations, posterior.observed = getattr(self, "simulations_", self.sims_), frozen(data)
         if posterior.log_evidence is not None:
             posterior.origin = Origin(self._settings(), self.prior_, self.sims_, data)
         for note in [*self._failure_notes(), *self._outside_notes(data, names)]:

@@ -40,6 +40,9 @@ __all__ = [
 BATCH_SIZE = 100
 """Parameters are drawn, and batches are run, this many at a time: a row does not depend on how many follow."""
 
+CONTROLS = dict.fromkeys([*range(9), *range(14, 32), *range(127, 160)])
+"""Characters that a terminal obeys, without spaces and line feeds: they are left out of reasons."""
+
 NOT_FINITE = "returned NaN or infinity"
 
 Simulator = Callable[..., Any]
@@ -159,7 +162,7 @@ def summarized(raw: NDArray[np.float64], summarize: Simulator) -> Result:
 def describe(error: BaseException) -> str:
     """Return type and message of an error, on one short line."""
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).translate(CONTROLS).split())
     except Exception:  # an error that cannot even be shown
         text = ""
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

@@ -1,4 +1,8 @@
-"""Finite feature maps with their derivatives, and the kernels that they define."""
+"""Finite feature maps with their derivatives, and the kernels that they define: rows of points in, features out.
+
+A feature map can stand wherever an operator takes a kernel; work is then done with matrices of the size of the
+features where that is cheaper. `phi.kernel(variance)` is its kernel.
+"""
 
 import abc
 import itertools

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from decond.checks import Seed, as_count, as_number, as_rows, as_seed, as_targets, check_choice, check_same_length
+from decond.checks import Seed, as_count, as_deviation, as_rows, as_seed, as_targets, check_choice, check_same_length
 from decond.conditional.mediator import linked_mediators, mediator_of_numbers
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.defaults import SearchRanges, smooth_kernel
@@ -35,6 +36,7 @@ Array = NDArray[np.float64]
 Rows = ArrayLike | Source
 
 
+@dataclass(eq=False, repr=False)
 class TaskTransformedFeatures(ProbabilisticRegressor):
     """z as a function of x from pairs (x, y) and task rows (y, z), of any number each, with f linear in features.
 
@@ -78,33 +80,20 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
     True
     """
 
-    _statistics: FeatureStatistics
-    _flat: bool
-    _answer: "_Answer | None"
+    _statistics: FeatureStatistics = field(init=False)
+    _flat: bool = field(init=False)
+    _answer: "_Answer | None" = field(init=False)
 
-    def __init__(
-        self,
-        kernel_x: Kernel | FeatureMap | None = None,
-        kernel_y: Kernel | FeatureMap | None = None,
-        n_features: int = 200,
-        noise: float | None = None,
-        mean: Literal["constant", "zero"] = "constant",
-        mediator: Literal["full", "map"] = "full",
-        optimize: bool = True,
-        lengthscales: Literal["subsample", "given"] = "subsample",
-        sample_size: int = 5_000,
-        seed: Seed = 0,
-    ) -> None:
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
-        self.n_features = n_features
-        self.noise = noise
-        self.mean = mean
-        self.mediator = mediator
-        self.optimize = optimize
-        self.lengthscales = lengthscales
-        self.sample_size = sample_size
-        self.seed = seed
+    kernel_x: Kernel | FeatureMap | None = None
+    kernel_y: Kernel | FeatureMap | None = None
+    n_features: int = 200
+    noise: float | None = None
+    mean: Literal["constant", "zero"] = "constant"
+    mediator: Literal["full", "map"] = "full"
+    optimize: bool = True
+    lengthscales: Literal["subsample", "given"] = "subsample"
+    sample_size: int = 5000
+    seed: Seed = 0
 
     def fit(
         self,
@@ -265,7 +254,7 @@ class TaskTransformedFeatures(ProbabilisticRegressor):
             as_count(getattr(self, name), name)
         if self.noise is not None:
             remedy = "It is a standard deviation of z; None starts from the data."
-            as_number(self.noise, "noise", minimum=0.0, strict=True, remedy=remedy)
+            as_deviation(self.noise, "noise", remedy)
 
     def _tables(self, given: tuple[Any, ...], client: "Client | None", first: bool) -> Tables:
         """Return the tables that were given, as sources; the first pairs say what columns x has."""

@@ -1,124 +1,18 @@
-"""What breaks decond? Mutated files, odd tables, killed processes, damaged stores, signals: seeded, minutes long.
-
-    python -m benchmarks attack --tries 0.01
-
-Each try survives if it ends in an answer that holds, or in an error of decond's own, in time and within its memory.
-Every other end is printed: an exception of somebody else, a wrong number, a hang, a death, a process left behind.
-Tries run in a child process, so that one that hangs or dies is one line of the table.
-"""
+"""Changed model files: loaded within the limits of time and memory, or refused."""
 
 import contextlib
 import io
 import json
-import multiprocessing
-import resource
 import time
-import traceback
-import warnings
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-CONTEXT = multiprocessing.get_context("fork")
-
-Try = Callable[[int], str]
-"""From a seed to what went wrong; an empty text if nothing did."""
-
-FULL = {"models": 10_000, "tables": 5_000, "cases": 1_000, "kills": 20, "stores": 200, "signals": 20}
-"""Tries of a whole campaign."""
-
-MEMORY = 6 * 2**30
-"""Bytes that a try may have: beyond them it gets a MemoryError, and the machine lives on."""
-
-
-def run(tries: float = 1.0, first_seed: int = 0, parts: Sequence[str] | None = None) -> dict[str, Any]:
-    """Attack, and count what survives.
-
-    Parameters
-    ----------
-    tries : float
-        The fraction of a whole campaign.
-    first_seed : int
-        The seed of the first try.
-    parts : sequence of str, optional
-        Parts of the campaign, of `FULL`; all by default.
-    """
-    rows, problems = [], []
-    for name in parts or FULL:
-        start = time.perf_counter()
-        with TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            attempt, limit = ATTACKS[name](Path(folder))
-            seeds = range(first_seed, first_seed + max(1, round(tries * FULL[name])))
-            found = list(attacked(attempt, seeds, limit))
-        survived = sum(not problem for _, problem in found)
-        rows.append({"part": name, "tries": len(found), "survived": survived, "s": time.perf_counter() - start})
-        kinds = Counter(problem for _, problem in found if problem)
-        first = {problem: seed for seed, problem in reversed(found)}
-        problems += [
-            {"part": name, "times": count, "first seed": first[kind], "problem": kind}
-            for kind, count in kinds.most_common()
-        ]
-    return {"benchmark": "What breaks it?", "tries": rows, "what did not survive": problems}
-
-
-def attacked(attempt: Try, seeds: Sequence[int], limit: float) -> Iterator[tuple[int, str]]:
-    """Yield each seed with what went wrong; a child process tries, and a new one where it hangs or dies."""
-    left = list(seeds)
-    while left:
-        ours, theirs = CONTEXT.Pipe(duplex=False)
-        child = CONTEXT.Process(target=_child, args=(attempt, left, theirs))
-        child.start()
-        theirs.close()
-        alive = True
-        while left and alive:
-            alive, problem = ours.poll(limit), f"hangs for {limit:g} s"
-            if alive:
-                try:
-                    problem = ours.recv()
-                except EOFError:
-                    child.join()
-                    alive, problem = False, f"the process ended with {child.exitcode}"
-            yield left.pop(0), problem
-        child.kill()
-        child.join()
-
-
-def _child(attempt: Try, seeds: Sequence[int], results: Connection) -> None:
-    """Try every seed, quietly, and send what went wrong."""
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    for seed in seeds:
-        try:
-            results.send(attempt(seed))
-        except BaseException as error:
-            results.send("" if _is_ours(error) else foreign(error))
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Tell errors of decond, and those of scikit-learn's own checks, from all others."""
-    last = traceback.extract_tb(error.__traceback__)[-1].filename
-    return type(error).__module__.startswith("decond") or "sklearn/utils/validation" in last
-
-
-def foreign(error: BaseException) -> str:
-    """Return type, place and message of an exception that is not ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "/decond/" in frame.filename] or frames
-    place = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours else "?"
-    return f"{type(error).__name__} in {place}: {' '.join(str(error).split())[:110]}"
-
-
-# ---- model files ---------------------------------------------------------------------------------------------
+from benchmarks.attack.harness import Try
 
 
 def models(folder: Path) -> tuple[Try, float]:
@@ -336,85 +230,3 @@ def _npy(array: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, array, version=(1, 0))
     return stream.getvalue()
-
-
-# ---- simulations ---------------------------------------------------------------------------------------------
-
-
-def stores(folder: Path) -> tuple[Try, float]:
-    """Damage a store, read it and go on simulating: the same numbers as before, or an error."""
-    from decond import lfi
-
-    path = folder / "whole.sqlite"
-    lfi.simulate(_simulator, _prior(), 60, store=path, summarize=_summarize)
-    lfi.simulate(_simulator, _prior(), proposal=np.full((20, 2), 0.5), store=path, summarize=_summarize)
-    half = folder / "half.sqlite"
-    lfi.simulate(_simulator, _prior(), 30, store=half, summarize=_summarize)
-    expected = [lfi.simulate(_simulator, _prior(), n, summarize=_summarize) for n in (60, 40)]
-    return partial(_try_store, folder / "damaged.sqlite", [path.read_bytes(), half.read_bytes()], expected), 60.0
-
-
-def _prior() -> Any:
-    from scipy import stats
-
-    from decond import lfi
-
-    return lfi.Prior({"rate": stats.gamma(2), "share": stats.uniform(0, 1)})
-
-
-def _simulator(theta: np.ndarray, rng: np.random.Generator) -> Any:
-    if theta[1] < 0.1:
-        raise ValueError("share too small")
-    return theta[0] * rng.standard_normal((4, 2)) + theta[1]
-
-
-def _summarize(raw: np.ndarray) -> Any:
-    return {"mean": raw.mean(), "sd": raw.std()}
-
-
-def _try_store(path: Path, originals: Sequence[bytes], expected: Sequence[Any], seed: int) -> str:
-    from decond import lfi
-
-    rng = np.random.default_rng([2, seed])
-    kind = rng.integers(2)
-    for rest in ("", "-wal", "-shm"):
-        path.with_name(path.name + rest).unlink(missing_ok=True)
-    changed = bytearray(originals[kind])
-    for _ in range(rng.integers(1, 6)):
-        start = int(rng.integers(len(changed)))
-        if rng.random() < 0.6:
-            changed[start] ^= int(rng.integers(1, 256))
-        elif rng.random() < 0.5:
-            page = start // 4096 * 4096
-            changed[page : page + 4096] = rng.bytes(4096) if rng.random() < 0.5 else bytes(4096)
-        else:
-            del changed[start:]
-            break
-    path.write_bytes(changed)
-    want = expected[kind]
-    with lfi.SimulationStore(path) as store:
-        found = store.simulations(0)
-    what = _differs(found, want, len(found))
-    if what:
-        return f"reading gives other {what}"
-    found = lfi.simulate(_simulator, _prior(), len(want), store=path, summarize=_summarize)
-    what = _differs(found, want, len(want))
-    return f"going on gives other {what}" if what else ""
-
-
-def _differs(found: Any, want: Any, n: int) -> str:
-    for name in ("theta", "x", "raw", "valid", "reasons", "names", "summary_names"):
-        one, other = getattr(found, name, None), getattr(want, name, None)
-        if one is not None and other is not None and name not in ("names", "summary_names"):
-            one, other = one[:n], other[:n]
-        if not np.array_equal(_comparable(one), _comparable(other)):
-            return name
-    return ""
-
-
-def _comparable(value: Any) -> Any:
-    array = np.asarray(value)
-    return np.nan_to_num(array, nan=-7.0) if array.dtype.kind == "f" else array.astype(str)
-
-
-ATTACKS: dict[str, Callable[[Path], tuple[Try, float]]] = {"models": models, "stores": stores}
