@@ -80,7 +80,13 @@ def _exploding(kind: str, n: int, seed: int) -> list[dict[str, Any]]:
     rows = []
     for factor in FACTORS:
         found = _posterior(prior, theta, np.where(wild[:, None], factor * x, x), observed)
-        question = {"problem": kind, "simulations": n, "factor": factor, "seed": seed, "multiplied": int(wild.sum())}
+        question = {
+            "problem": kind,
+            "simulations": n,
+            "factor": f"{factor:.0e}",
+            "seed": seed,
+            "multiplied": int(wild.sum()),
+        }
         rows.append(_compared(question, found, calm.mean(), calm.std()))
     return rows
 
