@@ -9,9 +9,9 @@ import functools
 import operator
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -312,22 +312,26 @@ def cluster_of(workers: int) -> "Iterator[Client]":
     distributed = _distributed()
     options = {"n_workers": as_count(workers, "workers"), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with contextlib.ExitStack() as closing:
-        with _deaf_to_interrupts():
+        with _interrupts_blocked():
             cluster = closing.enter_context(distributed.LocalCluster(**options, silence_logs="CRITICAL"))
         yield closing.enter_context(distributed.Client(cluster, set_as_default=False))
 
 
 @contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ignore interrupts from the keyboard, as processes started meanwhile do for good: this process ends them."""
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_blocked() -> Iterator[None]:
+    """Keep interrupts from the keyboard out of threads and processes started meanwhile: this process ends them.
+
+    An interrupt that comes meanwhile arrives here afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # starting it would let interrupts in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
