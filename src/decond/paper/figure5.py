@@ -14,11 +14,12 @@ import numpy as np
 
 from decond import lfi
 from decond.paper.published import PrintedTable, published_values, readings, save_numbers
-from decond.plotting.display import COLORS, grid_of, legend_once, plot_line, title_panel
+from decond.plotting.display import COLORS, grid_of, plot_line, title_panel
 from decond.problems import SimulatorProblem, exponential_gamma, lotka_volterra
 from decond.threads import one_blas_thread
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["RATES", "Entry", "Figure5Settings", "MethodSettings", "Run", "Runs", "run", "tables", "write"]
@@ -482,7 +483,7 @@ def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rat
         plot_line(ax, RATES, truth, "truth", "true posterior", "--", linewidth=1.2)
         ax.set(xlim=(RATES[0], RATES[-1]), ylim=(0.0, 1.8 * truth.max()))  # spikes would flatten all others
         title_panel(ax, algorithm)
-        legend_once(ax, loc="upper right")
+        _add_legend(ax)
     left.suptitle("exponential–gamma: density of the rate θ", fontsize=11)
     entries = [entry for entry in settings.bars if entry.label in runs.bars]
     ax = right.subplots()
@@ -497,9 +498,15 @@ def _draw(settings: Figure5Settings, runs: Runs, truth: np.ndarray, true_log_rat
     ax.set_yticks(range(len(entries)), [f"{entry.algorithm}\n{entry.form}" for entry in entries], fontsize=8)
     ax.set(ylim=(len(entries) - 0.4, -0.6), xlabel="log θ₁")  # the first on top
     ax.set_title("Lotka–Volterra: 95 % intervals of log θ₁", fontsize=11)
-    legend_once(ax, loc="upper right")
+    _add_legend(ax)
     return figure
 
 
 def _color_of(form: str) -> str:
     return COLORS[{"as published": "cascade", "as improved": "model", "ours": "density"}[form]]
+
+
+def _add_legend(ax: "Axes") -> None:
+    handles, labels = ax.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    ax.legend(once.values(), once.keys(), frameon=False, fontsize=8, loc="upper right")

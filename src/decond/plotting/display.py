@@ -315,20 +315,6 @@ def title_panel(ax: "Axes", name: str, note: str = "") -> None:
     ax.set_title(verbatim(note), fontsize=7, loc="right", pad=3, color="#555555")
 
 
-def legend_once(ax: "Axes", **options: Any) -> None:
-    """Draw a legend with one entry for each label, however many artists have it.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-    **options
-        Further options of `Axes.legend`.
-    """
-    handles, labels = ax.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    ax.legend(once.values(), once.keys(), frameon=False, fontsize=8, **options)
-
-
 def set_few_ticks(ax: "Axes", size: float, *, both: bool = False, most: int = 3) -> None:
     """Leave a few round ticks, so that numbers do not run into each other.
 

@@ -8,16 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import check_same_length
 from decond.errors import ArgumentError
-from decond.plotting.display import (
-    COLORS,
-    Display,
-    grid_of,
-    legend_once,
-    make_figure,
-    set_few_ticks,
-    title_panel,
-    verbatim,
-)
+from decond.plotting.display import COLORS, Display, grid_of, make_figure, set_few_ticks, title_panel, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -330,7 +321,8 @@ class CoverageDisplay(Display):
         panel.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
         panel.set(xlabel="level of the interval", ylabel="share that holds the truth")
         panel.tick_params(labelsize=8)
-        legend_once(panel, loc="upper left")
+        handles = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))  # each label once
+        panel.legend(handles.values(), handles.keys(), frameon=False, fontsize=8, loc="upper left")
         return self
 
     def _plot_curve(self, ax: "Axes", name: str, values: ArrayLike) -> Any:
