@@ -16,6 +16,7 @@ from benchmarks import (
     exponential_gamma,
     herding,
     honest_bands,
+    inference_facts,
     inference_speed,
     lotka_volterra,
     mean_embedding,
@@ -47,6 +48,7 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
     "calibration": calibration.run,
     "sbi_tasks": sbi_tasks.run,
     "stability": stability.run,
+    "inference_facts": inference_facts.run,
     "inference_speed": inference_speed.run,
     "out_of_core": out_of_core.run,
     "task_features": task_features.run,
@@ -86,6 +88,10 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="+", default=[128, 256, 512], help="uci: inducing points")
     parser.add_argument("--splits", type=int, default=3, help="uci: how many splits of each table")
     parser.add_argument("--tasks", type=Path, help="sbi_tasks: folder with observations and reference posteriors")
+    parser.add_argument("--budgets", type=int, nargs="+", default=[100, 1000, 10_000], help="sbi_tasks: simulations")
+    parser.add_argument(
+        "--observations", type=int, nargs="+", default=[1, 2, 3], help="sbi_tasks: which of each task"
+    )
     parser.add_argument(
         "--peers", help=f"{', '.join(AGAINST_PEERS)}: a Python that has the packages of benchmarks/peers.txt"
     )
@@ -120,7 +126,11 @@ def main() -> None:
             "splits": arguments.splits,
             "points": arguments.points,
         },
-        "sbi_tasks": {"tasks": arguments.tasks},
+        "sbi_tasks": {
+            "tasks": arguments.tasks,
+            "budgets": arguments.budgets,
+            "observations": arguments.observations,
+        },
         "zoo": {
             "kinds": arguments.kinds,
             "draws": arguments.draws,

@@ -51,7 +51,7 @@ def _of(file: str, tests: str, *edits: tuple[str, str] | tuple[str, str, str]) -
 
 LINALG = [
     *_of(
-        "linalg/adjoints.py",
+        "linalg.py",
         POSTERIORS,
         ("-0.5, right_bar.T, solution.T", "0.5, right_bar.T, solution.T", TASKS),
         ("factor.size * np.log(2.0 * np.pi)", "factor.size * np.log(np.pi)", TABLE_C),
@@ -64,7 +64,7 @@ LINALG = [
         ("(-self._alpha).reshape", "self._alpha.reshape"),
     ),
     *_of(
-        "linalg/factors.py",
+        "linalg.py",
         ALGEBRA,
         ("return 2.0 * float(np.log(np.diagonal", "return float(np.log(np.diagonal"),
         ("trans=int(not transposed)).reshape", "trans=int(transposed)).reshape"),
@@ -82,7 +82,7 @@ LINALG = [
         ("JITTERS = (1e-14, 1e-12, 1e-10, 1e-8)", "JITTERS = (1e-14, 1e-12, 1e-10, 1e-2)"),
     ),
     *_of(
-        "linalg/factors.py",
+        "linalg.py",
         ALGEBRA,
         ("(self.size - self.core.size) * float", "self.size * float"),
         ("(b - multiply(self.basis, inside)) / self.noise", "(b - multiply(self.basis, inside))"),
@@ -93,7 +93,7 @@ LINALG = [
         ("add_to_diagonal(core, noise)", "add_to_diagonal(core, noise**2)"),
     ),
     *_of(
-        "linalg/products.py",
+        "linalg.py",
         ALGEBRA,
         ("blas.dsymm(scale, lower.T, left.T", "blas.dsymm(1.0, lower.T, left.T"),
         ("np.tril(corner, -1).T", "np.tril(corner).T"),

@@ -45,7 +45,9 @@ def run(
     for name in names:
         for budget in budgets:
             found = np.array([_one(tasks, name, method, number, budget, n_samples) for number in observations])
-            mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(len(found))
+            mean, errors = found.mean(axis=0), [None, None]
+            if len(found) > 1:
+                errors = (found.std(axis=0, ddof=1) / np.sqrt(len(found))).round(3).tolist()
             sequential, later, few = PUBLISHED[name]
             rows.append(
                 {
@@ -53,9 +55,9 @@ def run(
                     "simulations": budget,
                     "observations": len(found),
                     "network": round(mean[0], 3),
-                    "± (network)": round(error[0], 3),
+                    "± (network)": errors[0],
                     "forest": round(mean[1], 3),
-                    "± (forest)": round(error[1], 3),
+                    "± (forest)": errors[1],
                     "processor seconds": round(mean[2], 1),
                     "published, network": sequential if budget == 1000 else None,
                     "published, forest": {100: few, 1000: later}.get(budget),

@@ -118,7 +118,7 @@ CASES = {
     "asymmetric noise": lambda: Transformed(X, np.ones((3, 2)), [[1, 0.5], [0, 1]]),
     "transformation rows": lambda: Transformed(X, np.ones((2, 2)), 1.0),
     "groups": lambda: Aggregated(X, [0, 1]),
-    "groups as a table": lambda: Aggregated(X, np.zeros((3, 1))),
+    "groups as a table": lambda: Aggregated(X, np.zeros((3, 1, 1))),
     "repeats": lambda: Aggregated(X, [0, 0, 1], repeats=[1, 0]),
     "repeats of rows": lambda: Aggregated(X, [0, 0, 1], repeats=[1, 1, 1]),
     "labels of two kinds": lambda: Aggregated(X, np.array(["a", 1, 2], dtype=object)),

@@ -310,3 +310,17 @@ def test_groups_that_do_not_fit(table):
         match_groups(rows, table("d,z\n1,0\n1,0\n", "g.csv"), ["d"])
     with raised(TableError, column="d"):
         match_groups(rows, table("d,z\n5,0\n6,0\n", "g.csv"), ["d"])
+
+
+@pytest.mark.parametrize("content", ["wind\n1\n1e200\n", "wind\n1\n-1e308\n"])
+def test_a_cell_that_cannot_be_squared_is_named(table, content):
+    with raised(TableError, column="wind", row=2):
+        table(content).numbers(["wind"])
+
+
+def test_parquet_files_with_damaged_texts_are_named(tmp_path):
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"plainname": [1.0, 2.0]}).to_parquet(path)
+    path.write_bytes(path.read_bytes().replace(b"plainname", b"plain\xff\xfe\x80e"))
+    with raised(TableError, table="table.parquet"):
+        read_table(path).numbers(["plainname"])

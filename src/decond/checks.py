@@ -27,6 +27,7 @@ __all__ = [
     "as_rows",
     "as_seed",
     "as_targets",
+    "as_values",
     "as_weights",
     "check_answer",
     "check_choice",
@@ -34,6 +35,7 @@ __all__ = [
     "check_finite",
     "check_same_length",
     "check_size",
+    "check_text",
     "column_names",
     "frozen",
     "order_of_rows",
@@ -156,7 +158,7 @@ def _one_value(item: Any, name: str) -> Any:
 
 
 def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
-    """Return targets as float64 of shape (length,) or (length, k).
+    """Return targets as float64 of shape (length,) or (length, k): values whose squares can be computed with.
 
     Parameters
     ----------
@@ -178,17 +180,44 @@ def as_targets(value: ArrayLike, name: str, length: int, partner: str) -> np.nda
     >>> as_targets([1, 2], "z", 2, "x")
     array([1., 2.])
     """
-    targets = _as_array(value, name, labels=False)
-    if targets.ndim not in (1, 2) or targets.size == 0:
-        raise ArgumentError(
-            name,
-            f"{name} has shape {targets.shape}; give one value for each row of {partner}, shape ({length},), or "
-            f"several target columns, shape ({length}, k).",
-        )
-    check_same_length(targets, name, length, partner)
-    _check_finite(targets, name)
+    targets = as_values(value, name, length, partner)
     check_size(targets, name, column_names(value))
     return targets
+
+
+def as_values(value: ArrayLike, name: str, length: int, partner: str) -> np.ndarray:
+    """Return finite numbers, one or several for each row, as float64 of shape (length,) or (length, k).
+
+    Parameters
+    ----------
+    value : array_like of shape (length,) or (length, k)
+        What the user gave.
+    name : str
+        The name of the argument, for errors.
+    length : int
+        How many there have to be.
+    partner : str
+        What it is paired with, for errors.
+
+    Returns
+    -------
+    ndarray of shape (length,) or (length, k)
+
+    Examples
+    --------
+    >>> as_values([1, 2], "f_values", 2, "x")
+    array([1., 2.])
+    """
+    numbers = _as_array(value, name, labels=False)
+    if numbers.ndim not in (1, 2) or numbers.size == 0:
+        raise ArgumentError(
+            name,
+            f"{name} has shape {numbers.shape}; give one value for each row of {partner}, shape ({length},), or "
+            f"several target columns, shape ({length}, k).",
+        )
+    check_same_length(numbers, name, length, partner)
+    _check_finite(numbers, name)
+    return numbers
 
 
 def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) -> np.ndarray:
@@ -216,7 +245,7 @@ def as_weights(value: ArrayLike | None, name: str, length: int, partner: str) ->
     """
     if value is None:
         return np.full(length, 1.0 / length)
-    weights = as_targets(value, name, length, partner)
+    weights = as_values(value, name, length, partner)
     if weights.ndim != 1:
         raise ArgumentError(name, f"{name} has shape {weights.shape}; give a flat array of {length} weights.")
     return weights
@@ -543,6 +572,43 @@ def check_answer(answer: np.ndarray, name: str) -> np.ndarray:
     return answer
 
 
+def check_text(values: np.ndarray, name: str, columns: Sequence[str] | None = None) -> None:
+    """Raise if a column of labels has text among what are mostly numbers: a slip, not a category.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+        Rows, which may hold labels.
+    name : str
+        The name of the argument, for errors.
+    columns : sequence of str, optional
+        Names of the columns, for errors.
+
+    Examples
+    --------
+    >>> check_text(np.array([["0.1"], ["0.2"], ["trace"]], dtype=object), "x", ["soil"])
+    Traceback (most recent call last):
+        ...
+    decond.errors.ArgumentError: column 'soil' of x has 'trace' in row 2 among numbers. Correct it, or remove the row.
+    """
+    for j, column in enumerate(values.T if values.dtype.kind == "O" else ()):
+        odd = [i for i, item in enumerate(column) if not _is_number(item)]
+        if 0 < len(odd) < len(column) / 2:
+            place = f"column {(columns[j] if columns else j)!r} of {name}"
+            raise ArgumentError(
+                name,
+                f"{place} has {column[odd[0]]!r} in row {odd[0]} among numbers. Correct it, or remove the row.",
+            )
+
+
+def _is_number(item: Any) -> bool:
+    try:
+        float(item)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def order_of_rows(*tables: np.ndarray) -> np.ndarray:
     """Return the order that sorts rows by their columns: what is chosen by position then depends on the rows alone.
 
@@ -599,7 +665,7 @@ def _as_array(value: Any, name: str, labels: bool) -> np.ndarray:
         raise ArgumentError(
             name, f"{name} has rows of different lengths; a table with shape (n, d) is needed."
         ) from None
-    if array.ndim == 0 and array.dtype.kind not in "biuf":
+    if array.ndim == 0 and array.dtype.kind not in ("biufSUmM" if labels else "biuf"):
         raise ArgumentTypeError(name, f"{name} is {_short(value)}; give numbers as an array, a list or a data frame.")
     if array.dtype.kind in "bf" or (array.dtype.kind in "iu" and not (labels and _exceeds_float(array))):
         return array.astype(np.float64, copy=False)
@@ -634,11 +700,9 @@ def _not_numbers(array: np.ndarray, name: str) -> str:
             f"{name} holds dates or times ({array.dtype}); numbers are needed. Convert them to a unit you choose, "
             f"for example ({name} - {name}.min()) / np.timedelta64(1, 'D') for days."
         )
-    sample = next((item for item in array.ravel().tolist() if not isinstance(item, int | float)), None)
-    return (
-        f"{name} holds values of type {array.dtype} (for example {sample!r}); numbers are needed. Convert the column "
-        "to numbers, or use a Categorical kernel for labels."
-    )
+    items = array.ravel().tolist()
+    sample = next((item for item in items if not _is_number(item)), items[0] if items else None)
+    return f"{name} holds values of type {array.dtype} (for example {sample!r}); numbers are needed. Convert them."
 
 
 def _holds_numbers(array: np.ndarray) -> bool:

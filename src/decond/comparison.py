@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -291,6 +292,96 @@ class Comparison:
         told = {str(name): note for name, note in self.frame.get("notes", {}).items() if note}
         said = [*self.notes, *(f"{name}: {note}" for name, note in told.items())]
         return card("Comparison", self.title, self.frame.drop(columns="notes", errors="ignore"), said)
+
+
+# ---- running and concluding ----------------------------------------------------------------------------------
+
+
+class Run(NamedTuple):
+    """What one method gave with one seed; `error` is what it, or one of its scores, has raised."""
+
+    label: str
+    seed: int
+    found: Any
+    row: dict[str, Any]
+    error: Exception | None = None
+
+    @classmethod
+    def failed(cls, label: str, seed: int, error: Exception) -> "Run":
+        """Return the run of a method that gave nothing.
+
+        Parameters
+        ----------
+        label : str
+        seed : int
+        error : Exception
+            What it has raised.
+        """
+        return cls(label, seed, None, {"notes": f"did not run: {error}"}, error)
+
+    def scored(self, notes: list[str], scores: Mapping[str, Callable[[], dict[str, Any]]]) -> "Run":
+        """Return the run with its scores in front; one that raises is missing, with the reason among the notes.
+
+        Parameters
+        ----------
+        notes : list of str
+            What is to be said of the run itself.
+        scores : mapping of str to callable
+            Functions that return columns, by what they score.
+        """
+        row, error = self.row, None
+        for name, score in scores.items():
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # of further fits; the first has warned already
+                    columns = score()
+            except Exception as raised:  # the method has run; only this is not known of it
+                error = raised
+                notes.insert(0, f"{name} is not scored: {raised}")
+            else:
+                notes.insert(0, str(columns.pop("notes", "")))
+                row = {**columns, **row}
+        return self._replace(row={**row, "notes": said(notes)}, error=error)
+
+
+def concluded(
+    title: str,
+    runs: Sequence[Run],
+    columns: Sequence[str],
+    measure: str,
+    notes: list[str],
+    panels: Callable[["pd.DataFrame", dict[str, Any]], Sequence[Rows | Lines]],
+    nothing: Callable[[str, dict[str, Exception]], Exception],
+) -> Comparison:
+    """Return the comparison of all runs.
+
+    Parameters
+    ----------
+    title : str
+    runs : sequence of Run
+    columns : sequence of str
+        What is measured, in order; columns that no run has are left out.
+    measure : str
+        The column by which methods are ordered; empty for none.
+    notes : list of str
+        What holds for all methods.
+    panels : callable
+        From the table, and what each method found, to what is drawn.
+    nothing : callable
+        From the reasons, and what was raised, to the error to raise if no run gave anything.
+    """
+    import pandas as pd
+
+    errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
+    found = {run.label: run.found for run in reversed(runs) if run.found is not None}
+    if not found:
+        raise nothing("; ".join(f"{run.label} {run.row['notes']}" for run in runs), errors)
+    table = pd.DataFrame([{"method": run.label, "seed": run.seed, **run.row} for run in runs])
+    table = table[["method", "seed", *(name for name in columns if name in table), "notes"]]
+    frame = averaged(table, measure)
+    ordered = {label: found[label] for label in frame.index if label in found}
+    display = ComparisonDisplay(list(frame.index), panels(frame, ordered))
+    return Comparison(title, frame, table, display, measure, ordered, errors, notes)
 
 
 def averaged(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":

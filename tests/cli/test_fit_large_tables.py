@@ -1,7 +1,9 @@
 """`decond fit --sparse` on Parquet files: streamed by this process, by workers beside it, or by a cluster."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,8 @@ import distributed
 import numpy as np
 import pandas as pd
 import pytest
-from commands import decond, refusal
+from commands import decond, invoke, refusal
+from processes import DEADLINE, wait_until
 from report_pages import ReportPage
 
 from decond.cli.fit_command import FitRequest, prepare
@@ -122,3 +125,47 @@ def test_what_cannot_be_fitted_is_named(folder, arguments, names):
     said = refusal("fit", *arguments)
     assert all(name in said for name in names), said
     assert not (folder / "model.decond").exists()
+
+
+def test_a_cell_that_cannot_be_squared_is_named(folder):
+    pd.DataFrame({"wind": [1.0, 2.0, 1e200], "height": [1.0, 2.0, 3.0], "power": [1.0, 2.0, 3.0]}).to_parquet("a.pq")
+    found = refusal("fit", "a.pq", *SPARSE)
+    assert all(word in found for word in ("a.pq", "'wind'", "row 3"))
+
+
+def test_terminals_get_no_control_characters(folder):
+    named = {"\x1b[31mwind": [1.0, 2.0], "b": [1.0, 2.0]}
+    pd.DataFrame(named).to_csv("a.csv", index=False)
+    result = invoke("fit", "a.csv", "--x", "wind", "--z", "b", "--sparse")
+    assert result.exit_code == 2
+    assert "x1b" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+@pytest.mark.slow  # a process that starts three others
+def test_an_interrupt_stops_workers_without_tracebacks(folder):
+    rng = np.random.default_rng(0)
+    wind = rng.uniform(0, 6, (300_000, 2))
+    frame = pd.DataFrame({"wind": wind[:, 0], "height": wind[:, 1], "power": np.sin(wind[:, 0])})
+    frame.to_parquet("big.parquet", row_group_size=30_000)
+    command = [sys.executable, "-m", "decond", "fit", "big.parquet", "--x", "wind", "--x", "height", "--z", "power"]
+    program = subprocess.Popen(
+        [*command, "--sparse", "--workers", "2", "--inducing", "200"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        text=True,
+    )
+    wait_until(lambda: n_workers(program.pid) >= 2, "the workers")
+    os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+    output, _ = program.communicate(timeout=DEADLINE)
+    assert program.returncode == 130
+    assert output == ""
+    wait_until(lambda: n_workers(program.pid) == 0, "the end of the workers")
+
+
+def n_workers(group):
+    """Return how many processes of a group are workers."""
+    found = subprocess.run(["ps", "-eo", "pgid,args"], capture_output=True, text=True).stdout.splitlines()
+    return sum(line.split()[0] == str(group) and "spawn_main" in line for line in found[1:])

@@ -59,7 +59,7 @@ WRONG = {
     "endless drift": ((*FIT, "--targets", "single", "--drift", "inf"), ("drift", "inf")),
     "sizes in no column": ((*FIT, "--aggregate", "--group-sizes", "many"), ("'many'", "task.csv", "pressure, power")),
     "idle option": ((*FIT, "--inducing", 5), ("--inducing", "--sparse")),
-    "two groups": ((*FIT, "--y", "other", "--aggregate"), ("--aggregate", "--y", "pressure, other")),
+    "groups in one table": ((*FIT, "--y", "other", "--aggregate"), ("task.csv", "'other'", "pressure, power")),
     "x again": ((*FIT, "--x", "pressure"), ("'pressure'",)),
     # columns and files
     "wrong x": (replaced(FIT, "wind", "wnid"), ("pairs.csv", "'wnid'", "'wind'", "wind, pressure")),

@@ -367,3 +367,22 @@ def test_the_band_of_f_shrinks_with_the_rows_and_is_as_wide_as_the_error():
         assert np.mean(np.abs(mean - truth) < 2.0 * std) > 0.9
         assert std.mean() < 0.5 * previous
         previous = std.mean()
+
+
+@pytest.mark.filterwarnings("ignore::decond.gp.BoundWarning")  # the last column is linear, its lengthscale long
+def test_few_points_and_many_rows_are_learned_by_the_evidence():
+    """The bound takes for noise what 64 points leave open; on these draws a search that is patient gains most."""
+    rng = np.random.default_rng(0)
+    rng.uniform(size=3600), rng.standard_normal(200)
+    x, new = rng.uniform(-2, 2, (4000, 5)), rng.uniform(-2, 2, (1000, 5))
+    z, truth = (
+        np.sin(rows[:, 0] * rows[:, 1]) + rows[:, 2] * np.cos(rows[:, 3]) + 0.3 * rows[:, 4] for rows in (x, new)
+    )
+    z = z + 0.1 * rng.standard_normal(4000)
+    bound, gp = (SparseGP(n_inducing=64, objective=objective).fit(x, z) for objective in ("bound", "auto"))
+    assert gp.posterior_.model.objective == "evidence"
+    mean, std = gp.predict(new, return_std=True)
+    error, of_bound = (np.sqrt(np.mean((found - truth) ** 2)) for found in (mean, bound.predict(new)))
+    assert error < 0.7 * of_bound
+    assert 0.85 < np.mean(np.abs(mean - truth) < 1.96 * std) < 0.99
+    assert gp.noise_ == pytest.approx(0.1, rel=0.1)

@@ -496,6 +496,30 @@ def test_no_process_is_left_over(prior, tmp_path):
     wait_until(lambda: not any(map(alive, processes)), "the end of all processes")
 
 
+def test_what_simulators_start_ends_after_the_run(prior, tmp_path):
+    def starting(theta, rng, folder=tmp_path):
+        import subprocess
+
+        child = subprocess.Popen(["sleep", "3600"])
+        (folder / str(child.pid)).touch()
+        return theta
+
+    simulate(starting, prior, 6, n_jobs=2, timeout=600.0)
+    children = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(children) == 6
+    wait_until(lambda: not any(map(alive, children)), "the end of what simulators had started")
+
+
+def test_reasons_have_no_control_characters(prior):
+    def rude(theta, rng):
+        raise ValueError("\x1b[31mred\x07\x9b1m" if theta[0] < 2.0 else "fine")
+
+    with pytest.raises(SimulationError) as caught:
+        simulate(rude, prior, 20)
+    assert "red" in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
 def test_what_cannot_travel_is_named(prior):
     lock = threading.Lock()
 

@@ -16,8 +16,9 @@ from threadpoolctl import ThreadpoolController
 from decond import kernels
 from decond.errors import ArgumentTypeError
 from decond.gp import Direct, FunctionPrior, TaskTransformed, condition, log_evidence_and_gradient
-from decond.streaming import Batches, ChunkSettings, SparseModel, Table, parallel
+from decond.streaming import Batches, ChunkSettings, SparseModel, Table
 from decond.streaming.sparse_gp import WhiteningSettings, evidence_and_gradient
+from decond.threads import map_in_order
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -258,7 +259,7 @@ def test_blocks_are_read_only_a_little_ahead():
             yield i
 
     with blas_threads(2):
-        for i, value in enumerate(parallel.map_in_order(lambda item: 10 * item, items())):
+        for i, value in enumerate(map_in_order(lambda item: 10 * item, items())):
             assert value == 10 * i
             assert len(taken) <= i + 4
     assert len(taken) == 50
@@ -266,18 +267,18 @@ def test_blocks_are_read_only_a_little_ahead():
 
 def test_an_error_in_a_block_is_the_caller_s():
     with blas_threads(2), pytest.raises(ZeroDivisionError):
-        list(parallel.map_in_order(lambda item: 1 / item, [1, 1, 0, 1]))
+        list(map_in_order(lambda item: 1 / item, [1, 1, 0, 1]))
 
 
 FORK = """
 import os
 from threadpoolctl import ThreadpoolController
-from decond.streaming import parallel
+from decond.threads import map_in_order
 with ThreadpoolController().limit(limits=2, user_api="blas"):
-    assert list(parallel.map_in_order(str, [1, 2, 3])) == ["1", "2", "3"]
+    assert list(map_in_order(str, [1, 2, 3])) == ["1", "2", "3"]
     child = os.fork()
     if child == 0:
-        os._exit(list(parallel.map_in_order(str, [1, 2, 3])) != ["1", "2", "3"])
+        os._exit(list(map_in_order(str, [1, 2, 3])) != ["1", "2", "3"])
     assert os.waitpid(child, 0)[1] == 0
 """
 

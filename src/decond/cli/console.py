@@ -53,7 +53,14 @@ class Commands(TyperGroup):
     """All commands. Wrong input ends each with one message and exit code 2."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Keep what was typed for `command_line`."""
+        """Keep what was typed for `command_line`.
+
+        Parameters
+        ----------
+        ctx : typer.Context
+        args : list of str
+            What was typed after the name of the program.
+        """
         ctx.obj = list(args)
         return super().parse_args(ctx, args)
 
@@ -81,7 +88,14 @@ def _is_simulation_error(error: RuntimeError) -> bool:
 
 
 def as_command(options: type[Any], run: Callable[[typer.Context, Any], None]) -> Callable[..., None]:
-    """Return a command whose options are the fields of a dataclass, and whose help is the docstring of `run`."""
+    """Return a command whose options are the fields of a dataclass, and whose help is its docstring.
+
+    Parameters
+    ----------
+    options : dataclass
+    run : callable
+        What the command does with the context and the options that were given.
+    """
 
     def command(ctx: typer.Context, **given: Any) -> None:
         run(ctx, options(**given))
@@ -94,7 +108,7 @@ def as_command(options: type[Any], run: Callable[[typer.Context, Any], None]) ->
         for name, kind in kinds.items()
     ]
     command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-    command.__annotations__, command.__doc__ = kinds, run.__doc__
+    command.__annotations__, command.__doc__ = kinds, options.__doc__
     return command
 
 

@@ -36,7 +36,26 @@ takes up to half a minute at this size.
 
 @dataclass(frozen=True)
 class FitRequest:
-    """The options of `decond fit`; None where the default of the estimator holds."""
+    """Learn z as a function of x from tables in which they never stand together.
+
+    Two tables that share a mediator y, each power being one measurement:
+
+        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
+
+    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
+
+        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
+
+    One large table:
+
+        decond fit table.csv --x wind --x height --z power --sparse
+
+    One in Parquet files, which may be larger than memory; here or on a cluster:
+
+        decond fit table/*.parquet --x wind --z power --sparse --workers 2
+
+    With --report page.html the result can be read, shown and kept as one page.
+    """
 
     tables: Annotated[
         list[Path],
@@ -366,25 +385,13 @@ def _like_labels(y: "pd.DataFrame") -> list[str]:
 
 
 def fit(ctx: typer.Context, request: FitRequest) -> None:
-    """Learn z as a function of x from tables in which they never stand together.
+    """Fit, write what was asked for, and print what was found.
 
-    Two tables that share a mediator y, each power being one measurement:
-
-        decond fit pairs.csv task.csv --x wind --y pressure --z power --targets single
-
-    Means of groups (8 of the 24 hours of each day in the first table, the mean of each day in the second):
-
-        decond fit hours.csv days.csv --x wind --y day --z power --aggregate --group-sizes 24
-
-    One large table:
-
-        decond fit table.csv --x wind --x height --z power --sparse
-
-    One in Parquet files, which may be larger than memory; here or on a cluster:
-
-        decond fit table/*.parquet --x wind --z power --sparse --workers 2
-
-    With --report page.html the result can be read, shown and kept as one page.
+    Parameters
+    ----------
+    ctx : typer.Context
+    request : FitRequest
+        The options that were given.
     """
     files = {"model": request.output, "picture": request.output.with_suffix(".png"), "report": request.report}
     summary = _run(request, files, console.command_line(ctx))
@@ -484,7 +491,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     rows = []
     for name, value in summary["hyperparameters"].items():
         low, high = summary["ranges"].get(name, (None, None))
-        rows.append((name, f"{value:.4g}" if low is None else f"{value:.4g} ({low:.3g} to {high:.3g})"))
+        rows.append((name, f"{value:.4g}" if low is None else f"{value:.4g} (95 %: {low:.3g} to {high:.3g})"))
     for key, name in (("log_evidence", "log evidence"), ("held_out_log_density", "log density of held-out targets")):
         if summary[key] is not None:
             rows.append((name, f"{summary[key]:.4f}"))

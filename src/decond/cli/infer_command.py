@@ -28,7 +28,29 @@ MethodName = Literal[
 
 @dataclass(frozen=True)
 class InferRequest:
-    """The options of `decond infer`."""
+    """Find which parameters of a simulator fit an observation.
+
+    The simulator is a Python function of one row of parameters and a NumPy random generator that returns a row of
+    summaries (with `@lfi.batched`, many rows at once):
+
+        decond infer epidemic:simulate --prior prior.toml --observed week.csv
+
+    With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
+
+    The prior is a TOML file with one table for each parameter. Distributions have the names and the arguments of
+    scipy.stats; uniform and loguniform take low and high:
+
+        [rate]
+        distribution = "gamma"
+        a = 2.0
+
+        [delay]
+        distribution = "uniform"
+        low = 0.0
+        high = 5.0
+
+    A prior of another form, such as a joint one, is an lfi.Prior in a module: --prior epidemic:prior.
+    """
 
     simulator: Annotated[
         str, typer.Argument(help="The simulator as module:function; modules of this folder are found too.")
@@ -87,28 +109,13 @@ class InferRequest:
 
 
 def infer(ctx: typer.Context, asked: InferRequest) -> None:
-    """Find which parameters of a simulator fit an observation.
+    """Infer, write what was asked for, and print what was found.
 
-    The simulator is a Python function of one row of parameters and a NumPy random generator that returns a row of
-    summaries (with `@lfi.batched`, many rows at once):
-
-        decond infer epidemic:simulate --prior prior.toml --observed week.csv
-
-    With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
-
-    The prior is a TOML file with one table for each parameter. Distributions have the names and the arguments of
-    scipy.stats; uniform and loguniform take low and high:
-
-        [rate]
-        distribution = "gamma"
-        a = 2.0
-
-        [delay]
-        distribution = "uniform"
-        low = 0.0
-        high = 5.0
-
-    A prior of another form, such as a joint one, is an lfi.Prior in a module: --prior epidemic:prior.
+    Parameters
+    ----------
+    ctx : typer.Context
+    asked : InferRequest
+        The options that were given.
     """
     from decond import lfi, reports
 

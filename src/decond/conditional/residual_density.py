@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import logsumexp, ndtri
 
+from decond.checks import order_of_rows
 from decond.conditional.mediator import spread, varying_columns
 from decond.conditional.smoother import ConditionalExpectation
 from decond.kernels.kernel import Kernel
@@ -560,7 +561,8 @@ class InputDensity:
         chosen = np.sort(self._rng.permutation(len(joint))[: self.settings.most_pairs])
         self._y, self._x = np.split(joint[chosen], [pairs.shape[1]], axis=1)
         self._counts = counts[chosen].astype(np.float64)  # a pair that is listed twice is one row of weight two
-        rows = x[np.sort(self._rng.permutation(len(x))[: self.settings.support])]
+        some = self._rng.permutation(len(x))[: self.settings.support]
+        rows = x[np.sort(order_of_rows(x)[some])]
         self.support, self._drawn = rows, 0
         if self._varies:
             self._learned = ShiftedResiduals(self._y, self._x, self._counts)
@@ -651,7 +653,7 @@ class InputDensity:
 
     def _draws(self, count: int) -> Array:
         """Draw rows of x, for task rows in turn, from residuals of the pairs smoothed as their density is."""
-        order = self._rng.permutation(len(self._task))
+        order = order_of_rows(self._task)[self._rng.permutation(len(self._task))]
         mean, scale = self._learned.mean_and_scale(self._task[order[np.arange(count) % len(order)]])
         center, width = self._learned.left_out
         chosen = self._rng.choice(len(self._x), count, p=self._counts / self._counts.sum())

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
+from decond.checks import order_of_rows
 from decond.conditional.mediator import label_columns, numeric_columns, spread
 from decond.features import FeatureKernel
 from decond.kernels import Categorical, Matern32
@@ -223,7 +224,9 @@ class MediatorSmoother:
     ) -> None:
         settings = settings or SmootherSettings()
         self._x, self._pairs, self._task, self._seed = x, y, y_task, seed
-        self._chosen = np.sort(np.random.default_rng(seed).permutation(len(y))[: settings.most_pairs])
+        self._chosen = np.sort(
+            order_of_rows(y, x)[np.random.default_rng(seed).permutation(len(y))[: settings.most_pairs]]
+        )
         kernels = [_mediator_kernel(y, factor) for factor in settings.smoothness]
         self._grid = SmootherGrid(kernels, y[self._chosen], settings.ridges)
 

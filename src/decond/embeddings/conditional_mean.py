@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.checks import as_number, as_row, as_targets, as_weights, check_same_length, frozen
+from decond.checks import as_number, as_row, as_values, as_weights, check_same_length, frozen
 from decond.conditional.smoother import Smoother
 from decond.embeddings.covariance import CovarianceOperator, CrossCovarianceOperator
 from decond.embeddings.mean_embedding import MeanEmbedding, weights_expectation
@@ -193,7 +193,7 @@ class ConditionalMeanOperator(Operator):
         """
         smoother = fitted(self, "smoother_")
         targets = feature_coordinates(self.kernel_x, self.x_) if f_values is None else f_values
-        columns = as_targets(targets, "f_values", len(self.x_), "x")
+        columns = as_values(targets, "f_values", len(self.x_), "x")
         if smoother.features is None:
             return gaussian_log_density(smoother.factor, columns)
         variance = self.kernel_y.variance * np.eye(smoother.rank)  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.checks import as_targets, as_weights, check_same_length, frozen
+from decond.checks import as_values, as_weights, check_same_length, frozen
 from decond.embeddings.mean_embedding import MeanEmbedding
 from decond.errors import ArgumentError
 from decond.features import as_kernel
@@ -129,7 +129,7 @@ def _pair_weights(weights: ArrayLike | None, x: np.ndarray, y: np.ndarray) -> np
     if weights is None or np.ndim(weights) != 2:
         check_same_length(y, "y", len(x), "x")
         return as_weights(weights, "weights", len(x), "x")
-    matrix = as_targets(weights, "weights", len(x), "x")
+    matrix = as_values(weights, "weights", len(x), "x")
     if matrix.shape[1] != len(y):
         raise ArgumentError(
             "weights",

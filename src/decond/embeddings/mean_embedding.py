@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.checks import as_count, as_targets, as_weights, frozen
+from decond.checks import as_count, as_values, as_weights, frozen
 from decond.embeddings.herding import Herding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.features import as_kernel
@@ -49,7 +49,7 @@ class MeanEmbedding(Kept):
     def expectation(self, values: Any | Callable[[np.ndarray], Any]) -> Any:
         """Return Σ_i w_i f(x_i) = ⟨μ, f⟩, given f as a function of rows or as its values at the points."""
         given = values(self.points) if callable(values) else values
-        f = as_targets(given, "values", len(self.points), "points")
+        f = as_values(given, "values", len(self.points), "points")
         result = self.weights @ f
         return float(result) if f.ndim == 1 else result
 
@@ -189,4 +189,4 @@ def weights_expectation(weights: np.ndarray, values: ArrayLike, name: str, partn
     -------
     ndarray of shape (q,) or (q, k)
     """
-    return weights.T @ as_targets(values, name, len(weights), partner)
+    return weights.T @ as_values(values, name, len(weights), partner)

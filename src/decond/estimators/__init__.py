@@ -12,9 +12,9 @@ from decond.estimators.aggregate import AggregateGP
 from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
 from decond.estimators.direct import DirectGP
 from decond.estimators.dual import DualEmbedding
-from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.sparse import SparseGP
 from decond.estimators.task_transformed import InstrumentalVariablesGP, TaskTransformedGP
+from decond.estimators.task_transformed_features import TaskTransformedFeatures
 from decond.estimators.task_transformed_ridge import TaskTransformedRidge
 from decond.estimators.transformed import TransformedGP
 

@@ -133,8 +133,9 @@ class DualEmbedding(IndirectRegressor):
         z = as_targets(z_task, "z_task", len(task), "y_task")
         first, second = order_of_rows(rows, pairs), order_of_rows(task, z.reshape(len(z), -1))
         rows, pairs, task, z = rows[first], pairs[first], task[second], z[second]
-        self.offset_ = z.mean(axis=0)
-        tables = _Tables(rows, pairs, task, (z - self.offset_).reshape(len(z), -1))
+        self.offset_, spread = z.mean(axis=0), z.std(axis=0)
+        scale = np.where(spread > 0.0, spread, 1.0)  # settings are chosen for all target columns together
+        tables = _Tables(rows, pairs, task, ((z - self.offset_) / scale).reshape(len(z), -1))
         chosen = _choose(tables, min(self.n_features, SETTINGS.features), ridges, as_seed(self.seed))
         if len(ridges) > 1 and chosen.ridge == ridges[-1]:
             warn(
@@ -149,7 +150,7 @@ class DualEmbedding(IndirectRegressor):
         dual = _Dual(*_features(chosen.kernel_y, pairs, task, self.n_features), tables.z, tables.is_smooth)
         ridge = np.array([chosen.ridge]) / min(len(rows), len(z))
         weights = dual.weights(dual.cross(self.features_x_.transform(rows)), ridge)
-        self.weights_, self.regularization_ = weights[0].reshape(-1, *z.shape[1:]), chosen.ridge
+        self.weights_, self.regularization_ = scale * weights[0].reshape(-1, *z.shape[1:]), chosen.ridge
         return self
 
     def predict(self, X: ArrayLike) -> Array:

@@ -14,16 +14,15 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
 
-from decond.checks import as_count, as_rows, as_targets, check_column_names, column_names
+from decond.checks import as_count, as_rows, as_values, check_column_names, column_names
 from decond.comparison import (
     Comparison,
-    ComparisonDisplay,
     Lines,
     Rows,
-    averaged,
+    Run,
     checked_seeds,
     chosen_by_label,
-    said,
+    concluded,
 )
 from decond.conditional import MediatorSmoother
 from decond.conditional.mediator import label_columns, linked_mediators, ranges_apart
@@ -31,8 +30,8 @@ from decond.errors import ArgumentError, ArgumentTypeError
 from decond.estimators.baselines import CascadeGP, EcologicalGP, ImputeGP
 from decond.estimators.defaults import plain_kernel
 from decond.estimators.dual import DualEmbedding
-from decond.estimators.features import TaskTransformedFeatures
 from decond.estimators.task_transformed import TaskTransformedGP
+from decond.estimators.task_transformed_features import TaskTransformedFeatures
 from decond.estimators.task_transformed_ridge import TaskTransformedRidge
 from decond.plotting.regression_plot import Curve, mean_and_std, rows_along
 from decond.progress import progress_bar
@@ -165,7 +164,7 @@ class Tables(NamedTuple):
 
         rows = as_rows(x, "x", labels=True)
         mediators = linked_mediators(rows, y, y_task)
-        z = as_targets(z_task, "z_task", len(mediators[1]), "y_task")
+        z = as_values(z_task, "z_task", len(mediators[1]), "y_task")
         if z.ndim > 1:
             raise ArgumentError(
                 "z_task", f"z_task has {z.shape[1]} columns; compare takes one target. Compare each in its turn."
@@ -207,7 +206,7 @@ def _truth(tables: Tables, truth: Callable[[np.ndarray], ArrayLike] | tuple[Arra
         raise ArgumentTypeError(
             "truth", f"truth is {type(truth).__name__}; give a function of rows of x, or rows and values (x, f)."
         )
-    values = as_targets(values, "truth", len(rows), "its rows")
+    values = as_values(values, "truth", len(rows), "its rows")
     return Truth(rows, values)
 
 
@@ -223,16 +222,6 @@ def _built(model: str | BaseEstimator, seed: int) -> Any:
     return own.set_params(seed=seed) if "seed" in own.get_params() else own
 
 
-class Run(NamedTuple):
-    """What one estimator gave with one seed."""
-
-    label: str
-    seed: int
-    model: Any
-    row: dict[str, Any]
-    error: Exception | None = None
-
-
 def _run(
     label: str, model: BaseEstimator, tables: Tables, known: Truth | None, held_out: "HeldOut | None", seed: int
 ) -> Run:
@@ -246,18 +235,12 @@ def _run(
         if known is not None:
             row |= _scores(model, known)
     except Exception as error:  # one model may not take the others down; the error is kept
-        return Run(label, seed, None, {"notes": f"did not run: {error}"}, error)
+        return Run.failed(label, seed, error)
     messages = (str(warning.message) for warning in caught)
-    notes, failed = [text for text in messages if text not in tables.warnings], None
-    if held_out is not None:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the whole fit has warned already
-                row[HELD_OUT_ERROR] = held_out.error(model, tables, seed)
-        except Exception as error:  # the model itself is there; only this is not known of it
-            failed = error
-            notes.insert(0, f"held-out rows are not scored: {error}")
-    return Run(label, seed, model, {**row, "notes": said(notes)}, failed)
+    scores = (
+        {} if held_out is None else {"held-out rows": lambda: {HELD_OUT_ERROR: held_out.error(model, tables, seed)}}
+    )
+    return Run(label, seed, model, row).scored([text for text in messages if text not in tables.warnings], scores)
 
 
 def _scores(model: BaseEstimator, known: Truth) -> dict[str, float]:
@@ -268,27 +251,21 @@ def _scores(model: BaseEstimator, known: Truth) -> dict[str, float]:
 
 
 def _concluded(tables: Tables, known: Truth | None, held_out: "HeldOut | None", runs: list[Run]) -> Comparison:
-    import pandas as pd
-
-    found = {run.label: run.model for run in reversed(runs) if run.model is not None}
-    if not found:
-        reasons = "; ".join(f"{run.label} {run.row['notes']}" for run in runs)
-        raise ArgumentError("models", f"no model could be fitted: {reasons}")
-    errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
     measured = [*([ERROR, INSIDE] if known else []), *([HELD_OUT_ERROR] if held_out else [])]
-    rows = [{"method": run.label, "seed": run.seed, **run.row} for run in runs]
-    table = pd.DataFrame(rows, columns=["method", "seed", *measured, "seconds", "notes"])
-    measure = measured[0] if measured else ""
-    frame = averaged(table, measure)
-    ordered = {label: found[label] for label in frame.index if label in found}
-    panels = _panels(tables, known, ordered, frame, measured)
-    display = ComparisonDisplay(list(frame.index), panels)
     notes = [f"{len(tables.x)} pairs and {len(tables.z)} task rows.", *tables.warnings]
     if held_out is not None:
         notes.append(
             "Held-out z is predicted by E[f(X) | y], with the same weights for all models, from the pairs alone."
         )
-    return Comparison("two tables", frame, table, display, measure, ordered, errors, notes)
+    return concluded(
+        "two tables",
+        runs,
+        [*measured, "seconds"],
+        measured[0] if measured else "",
+        notes,
+        lambda frame, models: _panels(tables, known, models, frame, measured),
+        lambda reasons, _: ArgumentError("models", f"no model could be fitted: {reasons}"),
+    )
 
 
 def _panels(
@@ -308,7 +285,7 @@ def _panels(
         }
         panels.append(Lines("f", curves, known.curve() if known and columns == 1 else None, note))
         note = ""
-    shown = [name for name in measured if frame[name].notna().any()]
+    shown = [name for name in measured if name in frame and frame[name].notna().any()]
     panels += [Rows(name, frame[name].to_dict(), 0.95 if name == INSIDE else None) for name in shown]
     return [*panels, Rows("seconds", frame["seconds"].to_dict(), log=True)]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.checks import as_targets, check_same_length
+from decond.checks import as_values, check_same_length
 from decond.embeddings import ConditionalMeanOperator
 from decond.embeddings.conditional_mean import feature_coordinates
 from decond.features import FeatureMap, as_kernel
@@ -122,7 +122,7 @@ def learn_conditional(
     x_rows, y_rows = kernel_x.points(x, "x"), kernel_y.points(y, "y")
     check_same_length(y_rows, "y", len(x_rows), "x")
     values = feature_coordinates(kernel_x, x_rows) if f_values is None else f_values
-    targets = as_targets(values, "f_values", len(x_rows), "x").reshape(len(x_rows), -1)
+    targets = as_values(values, "f_values", len(x_rows), "x").reshape(len(x_rows), -1)
     scale = float(np.sqrt(np.mean(targets**2))) or 1.0
     amplified = kernel_y if kernel_y.has_variance else scale**2 * kernel_y
     model = conditional_model(amplified, y_rows, (scale * settings.start) ** 2 / len(y_rows))

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp, rel_entr
 
-from decond.checks import Seed, as_rows, as_targets, check_same_length
+from decond.checks import Seed, as_rows, as_values, check_same_length
 from decond.errors import ArgumentError
 from decond.gp.linear_gaussian import Gradient, Linearization
 from decond.gp.model_average import Candidate, stacking_weights
@@ -132,7 +132,7 @@ class LatentInput(Observation):
             self._set(assignment=self._checked_assignment())
 
     def _checked_assignment(self) -> np.ndarray:
-        assignment = as_targets(self.assignment, "assignment", self.size, self.partner)
+        assignment = as_values(self.assignment, "assignment", self.size, self.partner)
         rows = assignment.astype(int)
         if (
             assignment.shape != (self.size,)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decond.checks import as_rows, as_targets
+from decond.checks import as_rows, as_values
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.parameters import Gradient, Parametrized, added, difference_slopes
 from decond.threads import one_blas_thread
@@ -259,7 +259,7 @@ class Kernel(Parametrized, abc.ABC):
         """
         a, b = self.points(a, "a"), self.points(b, "b")
         _check_same_columns(a, b)
-        v = as_targets(v, "v", len(b), "b")
+        v = as_values(v, "v", len(b), "b")
         rows = max(1, block_entries // len(b))
         return np.concatenate([self.gram(a[start : start + rows], b) @ v for start in range(0, len(a), rows)])
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decond.checks import as_count
-from decond.comparison import Comparison, ComparisonDisplay, Rows, averaged, checked_seeds, chosen_by_label, said
+from decond.comparison import Comparison, Rows, Run, checked_seeds, chosen_by_label, concluded
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.diagnostics.accuracy import Scorer
 from decond.lfi.exceptions import ComparisonError, SimulationError
 from decond.lfi.methods.distance_abc import RejectionABC
 from decond.lfi.methods.method import Method, summarized_observation
-from decond.lfi.posterior_draws import Observation, Posterior
+from decond.lfi.posterior_draws import Observation
 from decond.lfi.prior import Prior
 from decond.lfi.rounds import METHODS, Simulator, check_budget, check_on_few, infer, method_named
 from decond.lfi.simulation import SimulationOptions, SimulationStore, simulate_with
@@ -123,7 +123,7 @@ def compare(
     rounds, chosen_seeds = as_count(rounds, "rounds"), checked_seeds(seeds)
     scorer = Scorer.of(given.prior, given.reference, given.true_parameters, calibrate)
     options = SimulationOptions(n_jobs, None, timeout, given.batched, given.summarize)
-    runs: list[_Run] = []
+    runs: list[Run] = []
     with (
         TemporaryDirectory() as folder,
         progress_bar("comparing", len(chosen) * len(chosen_seeds), progress) as report,
@@ -135,7 +135,16 @@ def compare(
                 report(len(runs), words=f"comparing: {label}")
                 runs.append(shared.run(label, method, rounds, scorer, calibrate=seed == chosen_seeds[0]))
         report(len(runs), words="comparing")
-    return _comparison(given, scorer, runs, budget)
+    notes = [f"Each method had {budget} simulations at most.", *scorer.notes]
+    return concluded(
+        given.name,
+        runs,
+        scorer.columns,
+        scorer.measure,
+        notes,
+        lambda frame, _: _panels(frame, scorer),
+        lambda reasons, errors: ComparisonError(f"no method gave a posterior: {reasons}", errors),
+    )
 
 
 # ---- what is compared --------------------------------------------------------------------------------------------
@@ -251,16 +260,6 @@ def method_by_label(method: str | Method, seed: int) -> Method:
 # ---- running -----------------------------------------------------------------------------------------------------
 
 
-class _Run(NamedTuple):
-    """What one method gave with one seed."""
-
-    label: str
-    seed: int
-    posterior: Posterior | None
-    row: dict[str, Any]
-    error: Exception | None = None
-
-
 class _Shared(NamedTuple):
     """Simulations at draws of the prior that all methods of one seed may use, in a closed store."""
 
@@ -307,7 +306,7 @@ class _Shared(NamedTuple):
             like.check_observation(seen, sims)
         return cls(given, seed, options, path, sims, time.perf_counter() - begin)
 
-    def run(self, label: str, method: str | Method, rounds: int, scorer: Scorer, calibrate: bool) -> _Run:
+    def run(self, label: str, method: str | Method, rounds: int, scorer: Scorer, calibrate: bool) -> Run:
         """Run one method and score it; whatever it raises is the reason why its row, or some of it, is empty.
 
         Parameters
@@ -333,7 +332,7 @@ class _Shared(NamedTuple):
                         "Left out: it compares raw data sets, and there are only summaries. Give a simulator and an "
                         "observation of raw data, and summarize, which makes the summaries."
                     )
-                    return _Run(label, seed, None, {"notes": text})
+                    return Run(label, seed, None, {"notes": text})
                 posterior = infer(
                     given.simulator,
                     given.prior,
@@ -347,25 +346,13 @@ class _Shared(NamedTuple):
                 row: dict[str, Any] = scorer.intervals(posterior)
                 row["seconds"] = time.perf_counter() - begin + self._cost_of(posterior.simulations)
         except Exception as error:  # one method may not take the others down; the error is kept
-            return _Run(label, seed, None, {"notes": f"did not run: {error}"}, error)
+            return Run.failed(label, seed, error)
         if posterior.simulations is not None:
             row |= {"simulations": len(posterior.simulations), "failed": posterior.simulations.n_failed}
-        notes, failed = [str(warning.message) for warning in caught], None
         scores = {"accuracy": lambda: scorer.accuracy(posterior)}
         if calibrate and scorer.calibrates:
             scores["calibration"] = lambda: scorer.calibration(method_by_label(method, seed), self.sims, seed)
-        for name, score in scores.items():
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # of refits
-                    found = score()
-            except Exception as error:  # the method has run; only this score is missing
-                failed = error
-                notes.insert(0, f"{name} is not scored: {error}")
-            else:
-                notes.insert(0, str(found.pop("notes", "")))
-                row = {**found, **row}
-        return _Run(label, seed, posterior, {**row, "notes": said(notes)}, failed)
+        return Run(label, seed, posterior, row).scored([str(warning.message) for warning in caught], scores)
 
     def _cost_of(self, sims: Simulations | None) -> float:
         """Return the seconds of those simulations that are among the shared ones."""
@@ -386,23 +373,6 @@ class _Shared(NamedTuple):
 
 
 # ---- the table and the picture -----------------------------------------------------------------------------------
-
-
-def _comparison(given: _Given, scorer: Scorer, runs: list[_Run], budget: int) -> Comparison:
-    import pandas as pd
-
-    found = {run.label: run.posterior for run in reversed(runs) if run.posterior is not None}
-    errors = {run.label: run.error for run in reversed(runs) if run.error is not None}
-    if not found:
-        reasons = "; ".join(f"{run.label} {run.row['notes']}" for run in runs)
-        raise ComparisonError(f"no method gave a posterior: {reasons}", errors)
-    table = pd.DataFrame([{"method": run.label, "seed": run.seed, **run.row} for run in runs])
-    table = table[["method", "seed", *(name for name in scorer.columns if name in table), "notes"]]
-    frame = averaged(table, scorer.measure)
-    notes = [f"Each method had {budget} simulations at most.", *scorer.notes]
-    display = ComparisonDisplay(list(frame.index), _panels(frame, scorer))
-    ordered = {label: found[label] for label in frame.index if label in found}
-    return Comparison(given.name, frame, table, display, scorer.measure, ordered, errors, notes)
 
 
 def _panels(frame: "pd.DataFrame", scorer: Scorer) -> list[Rows]:

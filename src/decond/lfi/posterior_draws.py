@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_targets, frozen
+from decond.checks import Seed, as_count, as_generator, as_number, as_seed, as_values, frozen
 from decond.embeddings import MeanEmbedding
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.lfi.exceptions import PosteriorWarning
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from decond.lfi.diagnostics import Report
+    from decond.lfi.methods.method import Method
     from decond.plotting import PairsDisplay
 
 __all__ = [
@@ -66,7 +67,14 @@ class ToParameters(Kept):
 
 
 class _WorkingSampler(Protocol):
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]: ...
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return draws (n, d) in working coordinates.
+
+        Parameters
+        ----------
+        n : int
+        rng : numpy.random.Generator
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +88,11 @@ class FromWorking(Kept):
         return self.prior.from_working(self.source.sample(n, rng))
 
 
-class _Method(Protocol):
-    def fit(self, sims: Simulations, prior: Prior) -> "_Method": ...
-    def posterior(self, observed: Observation, *, iid: bool = False) -> "Posterior": ...
-
-
 @dataclass(frozen=True, eq=False)
 class Origin(Kept):
     """What a posterior was computed from: a method's settings, simulations, and rows of observations."""
 
-    method: _Method
+    method: "Method"
     prior: Prior
     simulations: Simulations
     observed: NDArray[np.float64]
@@ -356,7 +359,7 @@ class Posterior(Kept):
 
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> NDArray[np.float64]:
         """Return E[f(θ) | observation] for a function of rows of parameters."""
-        values = as_targets(function(self.samples), "function(samples)", len(self.samples), "samples")
+        values = as_values(function(self.samples), "function(samples)", len(self.samples), "samples")
         return np.asarray(values.mean(axis=0))
 
     def density(self, theta: ArrayLike) -> NDArray[np.float64]:

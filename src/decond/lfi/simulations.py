@@ -131,8 +131,15 @@ class Simulations(Kept):
     def observed_row(self, observed: ArrayLike | Mapping[str, float], iid: bool = False) -> np.ndarray:
         """Return an observation as a row (1, s), its values in the order of x where both have names.
 
-        With `iid` it has several rows, one for each independent observation.
+        Parameters
+        ----------
+        observed : array_like of shape (s,) or mapping
+            The observation; with `iid` of shape (t, s).
+        iid : bool
+            Whether there are several rows, one for each independent observation.
 
+        Examples
+        --------
         >>> sims = Simulations([[1.0]], [[0.5, 2.0]], summary_names=["mean", "sd"])
         >>> sims.observed_row({"sd": 2.5, "mean": 0.7}), sims.observed_row([0.7, 2.5])
         (array([[0.7, 2.5]]), array([[0.7, 2.5]]))

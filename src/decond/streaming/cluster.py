@@ -9,15 +9,15 @@ import functools
 import operator
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decond.checks import as_count, as_rows, as_targets, check_same_length
+from decond.checks import as_count, as_rows, as_targets, check_same_length, column_names
 from decond.errors import ArgumentError, ArgumentTypeError
 from decond.streaming.sources import (
     ChunkSettings,
@@ -252,7 +252,7 @@ class DaskTable(_ClusterSource):
         import dask
 
         self.client, self.patience = _usable(client, patience), patience
-        self.names, self.target_names = _names(x), _names(z)
+        self.names, self.target_names = column_names(x), column_names(z)
         rows, targets = _as_array(x, "x", self.client), _as_array(z, "z", self.client)
         check_same_length(targets, "z", len(rows), "x")
         self.flat = targets.ndim == 1
@@ -312,22 +312,26 @@ def cluster_of(workers: int) -> "Iterator[Client]":
     distributed = _distributed()
     options = {"n_workers": as_count(workers, "workers"), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with contextlib.ExitStack() as closing:
-        with _deaf_to_interrupts():
+        with _interrupts_blocked():
             cluster = closing.enter_context(distributed.LocalCluster(**options, silence_logs="CRITICAL"))
         yield closing.enter_context(distributed.Client(cluster, set_as_default=False))
 
 
 @contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ignore interrupts from the keyboard, as processes started meanwhile do for good: this process ends them."""
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_blocked() -> Iterator[None]:
+    """Keep interrupts from the keyboard out of threads and processes started meanwhile: this process ends them.
+
+    An interrupt that comes meanwhile arrives here afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # starting it would let interrupts in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -435,12 +439,6 @@ def _as_array(collection: Any, name: str, client: "Client") -> Any:
         chunks = (tuple(lengths), *collection.chunks[1:])
         collection = type(collection)(collection.dask, collection.name, chunks, meta=collection)
     return collection.rechunk({1: -1}) if collection.ndim > 1 else collection
-
-
-def _names(frame: Any) -> list[str] | None:
-    """Return the names of columns; as in scikit-learn, only if all of them are text."""
-    names = list(getattr(frame, "columns", []))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _check_numbers(frame: Any, name: str) -> None:

@@ -113,7 +113,14 @@ class SparseModel(Parametrized):
         return _statistics(self, _whitening(self, SETTINGS), source)
 
     def condition(self, statistics: Statistics, flat: bool = True) -> "SparsePosterior":
-        """Return the posterior given rows with these statistics; `flat` is whether targets came as a flat array."""
+        """Return the posterior given rows with these statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+        flat : bool
+            Whether targets came as a flat array.
+        """
         check_same_length(self.inducing, "inducing", statistics.size, "statistics")
         return SparsePosterior(self, statistics, flat)
 

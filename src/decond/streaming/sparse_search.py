@@ -281,6 +281,12 @@ class _HeldOut:
 
         The bound says itself what the inducing points leave open. The evidence takes that for noise: here it is told
         from noise by its pattern, as the share s and the noise that predict these rows best.
+
+        Parameters
+        ----------
+        model : SparseModel
+        source : Source
+            What it has read.
         """
         mean, resolved, left_open = model.condition(model.statistics(source), flat=False).parts(self.rows.x)
         errors = np.square(self.rows.z - mean)
@@ -291,7 +297,12 @@ class _HeldOut:
         return _Judged(model, densities)
 
     def prefers(self, one: _Judged, other: _Judged) -> bool:
-        """Return whether these rows are clearly better predicted by one model than by another."""
+        """Return whether these rows are clearly better predicted by one model than by another.
+
+        Parameters
+        ----------
+        one, other : _Judged
+        """
         difference = one.densities - other.densities
         error = float(np.sqrt(len(difference)) * difference.std())
         least = max(self.settings.advantage, self.settings.standard_errors * error)

@@ -1,5 +1,6 @@
 """Is the posterior to be trusted? Calibration, coverage, predictive checks, distances; one page with a verdict."""
 
+from decond.lfi.diagnostics.accuracy import c2st, mmd, total_variation
 from decond.lfi.diagnostics.diagnosis_report import Report, diagnose
 from decond.lfi.diagnostics.predictive_checks import PredictiveCheck, posterior_predictive_check
 from decond.lfi.diagnostics.rank_calibration import (
@@ -8,7 +9,6 @@ from decond.lfi.diagnostics.rank_calibration import (
     expected_coverage,
     simulation_based_calibration,
 )
-from decond.lfi.diagnostics.sample_distances import c2st, mmd, total_variation
 from decond.lfi.diagnostics.trials import Sufficiency
 
 __all__ = [

@@ -251,7 +251,7 @@ class ResidualLikelihood(Method):
             stability = refits.stability
             if stability is not None and stability > self.settings.unstable:
                 notes.append(_unstable_note(stability))
-                log_likelihood.halves, log_likelihood.log_factors = refits.pairs, refits.log_factors
+                log_likelihood.halves, log_likelihood.averaged = refits.pairs, True
                 clouds = temper(
                     prior.log_density_working, log_likelihood.at, start, rng, powers=powers, time_limit=limit
                 )
@@ -320,8 +320,8 @@ class ObservedLikelihood(Kept):
     prior: Prior
     simulations: Simulations
     observed: Array
-    log_factors: tuple[float, ...] = ()
-    """Of likelihoods from halves of the simulations, with which it is averaged."""
+    averaged: bool = False
+    """Whether it is the mean of the likelihood and those of halves of the simulations: estimates of one density."""
     fitted: ResidualLikelihood | None = field(default=None, init=False)
     halves: list[tuple[Likelihood, Likelihood]] = field(default_factory=list, init=False)
 
@@ -334,12 +334,11 @@ class ObservedLikelihood(Kept):
             self.fitted = self.method.fit(self.simulations, self.prior)
             with one_blas_thread():
                 self.fitted._learn_likelihood(self.observed)
-                self.halves = self.fitted._from_halves(self.observed) if self.log_factors else []
+                self.halves = self.fitted._from_halves(self.observed) if self.averaged else []
         log_regular = self.fitted.log_valid_(phi) + self.fitted.regular_.log_probability(phi)
         value = self.fitted.likelihood_.log_density(phi)
-        if self.log_factors:
-            each = zip((half for pair in self.halves for half in pair), self.log_factors, strict=True)
-            values = [value, *(half.log_density(phi) - log_factor for half, log_factor in each)]
+        if self.averaged:
+            values = [value, *(half.log_density(phi) for pair in self.halves for half in pair)]
             value = logsumexp(values, axis=0, b=1.0 / len(values))
         return value + len(self.observed) * log_regular
 
@@ -384,8 +383,6 @@ class Refits:
     stability : float or None
         The error to expect, see `Posterior.stability`: a root mean square over pairs, for the worst parameter. None
         without pairs.
-    log_factors : tuple of float
-        Logarithms of the evidence of each half, relative to that of all simulations.
     """
 
     def __init__(
@@ -396,11 +393,9 @@ class Refits:
         own, joint = likelihood.log_density(points), clouds[-1].log_likelihood(points)
         log_proposal = logsumexp([cloud.power * joint - cloud.log_evidence for cloud in clouds], axis=0)
         log_weights = [joint - log_proposal + half.log_density(points) - own for pair in pairs for half in pair]
-        totals = logsumexp(log_weights, axis=1) if pairs else np.empty(0)
-        self.log_factors = tuple(float(total) for total in totals - logsumexp(joint - log_proposal))
         self.stability: float | None = None
         if pairs:
-            weights = np.exp(np.array(log_weights) - totals[:, None])
+            weights = np.exp(np.array(log_weights) - logsumexp(log_weights, axis=1)[:, None])
             means = weights @ points
             spreads = [each @ (points - mean) ** 2 for each, mean in zip(weights, means, strict=True)]
             sd = np.sqrt(spreads) + 1e-300
