@@ -425,6 +425,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
     pyarrow = import_pyarrow()
     try:
         table = pyarrow.parquet.ParquetFile(path).read()
+        table.validate(full=True)  # of text, which is decoded only when it is looked at
         names, frame = table.column_names, table.to_pandas(ignore_metadata=True)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise TableError(f"{path.name} is not a Parquet file, or it is damaged ({error}).", table=path.name) from None

@@ -29,8 +29,8 @@ from decond.lfi.simulation.worker import (
     StartError,
     WorkerProcess,
     call,
+    companion,
     describe,
-    end_with,
     generator,
 )
 
@@ -193,7 +193,7 @@ def _close_process() -> None:
 def _from_joblib(work: Work, tasks: Iterator[Task], n_jobs: int | None) -> Generator[Rows, None, None]:
     """Yield results as they finish; in small groups where joblib's backend can only return lists."""
     calls = (joblib.delayed(work)(rows, theta) for rows, theta in tasks)
-    options: dict[str, Any] = {"n_jobs": n_jobs, "initializer": end_with, "initargs": (os.getpid(),)}
+    options: dict[str, Any] = {"n_jobs": n_jobs, "initializer": companion(), "initargs": (os.getpid(),)}
     try:
         try:
             parallel = joblib.Parallel(return_as="generator_unordered", **options)

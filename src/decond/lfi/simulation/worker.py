@@ -29,8 +29,8 @@ __all__ = [
     "StartError",
     "WorkerProcess",
     "call",
+    "companion",
     "describe",
-    "end_with",
     "generator",
     "in_order",
     "names_of",
@@ -253,19 +253,30 @@ def _numbers(output: object) -> NDArray[np.float64]:
 
 
 @functools.cache
-def end_with(parent: int) -> None:
-    """End this process, and what it leads, soon after the parent that started it has died; called again, do nothing.
+def companion() -> Callable[[int], None]:
+    """Return what ends its process, and what that leads, soon after the parent that started it has died.
 
-    A parent that is killed can tell nobody. Its child then belongs to another process.
+    A parent that is killed can tell nobody. Its child then belongs to another process. It is a local function, which
+    is sent by value: a worker watches before it imports decond, which takes a while on a busy machine.
     """
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)  # seconds
-        _end(os.getpid())
+    def end_with(parent: int) -> None:
+        import os
+        import signal
+        import threading
+        import time
 
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()
+        def watch() -> None:
+            while os.getppid() == parent:
+                time.sleep(0.5)  # seconds
+            if os.getpgrp() == os.getpid():
+                os.killpg(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        if os.name == "posix":
+            threading.Thread(target=watch, daemon=True).start()
+
+    return end_with
 
 
 @dataclass(frozen=True)
@@ -435,7 +446,7 @@ def _serve() -> None:
     os.dup2(2, 1)
     own = os.getpid()
     parent, sys.path[:], payload, limit, idle = pickle.load(requests)
-    end_with(parent)
+    companion()(parent)
     try:
         functions = pickle.loads(payload)
     except Exception as error:
