@@ -154,9 +154,9 @@ def _models(seed: int) -> list[dict[str, Any]]:
     for name, (*models, observed) in pairs.items():
         logs_found = [_posterior(*model[:3], [observed]).log_evidence or np.nan for model in models]
         exact = models[0][3] / models[1][3]
-        odds = float(np.exp(logs_found[0] - logs_found[1]))
-        row = {"pair": name, "seed": seed, "exact odds": round(exact, 3), "odds": round(odds, 3)}
-        row["factor"] = round(float(np.exp(abs(np.log(odds / exact)))), 2)
+        ratio = float(np.exp(logs_found[0] - logs_found[1]))
+        row = {"pair": name, "seed": seed, "exact ratio": round(exact, 3), "ratio": round(ratio, 3)}
+        row["factor"] = round(float(np.exp(abs(np.log(ratio / exact)))), 2)
         print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         rows.append(row)
     return rows
