@@ -109,17 +109,6 @@ def _curve(kind: str, what: str, rival: str, words: str) -> Line:
     )
 
 
-def _below_published(found: dict[str, Any]) -> str:
-    """Count the tables on which our error with 512 points is below every published one of sparse processes."""
-    ours = row_of(found["RMSE"], system="decond, n = 512")
-    rivals = [row for row in found["RMSE"] if row["system"].startswith("published: S")]
-    run = [name for name in rivals[0] if name != "system" and ours[name] != "not run"]
-    below = sum(
-        float(ours[name].split()[0]) < min(row[name] for row in rivals) for name in run
-    )
-    return f"{below} of {len(run)}"
-
-
 LINES = (
     _posterior("two_moons"),
     _posterior("gaussian_linear_uniform"),
@@ -158,12 +147,6 @@ LINES = (
         lambda found: (
             f"{row_of(found['value and gradient'], m=100_000, n=256)['GPyTorch SGPR']:.2f}, GPyTorch's SGPR"
         ),
-    ),
-    Line(
-        "public tables where 512 inducing points have the lowest error",
-        "uci",
-        _below_published,
-        lambda found: "published SGPR, SVGP and SoftKI",
     ),
 )
 

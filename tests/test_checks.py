@@ -18,7 +18,9 @@ Y_TASK = RNG.uniform(-3.0, 3.0, (25, 1))
 Z = np.sin(Y_TASK[:, 0])
 
 
-@pytest.mark.parametrize("value", [None, {"a": 1}, {1.0}, object(), csr_matrix([[1.0]])], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, {"a": 1}, {1.0}, object(), csr_matrix([[1.0]])], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize("labels", [False, True])
 def test_what_is_no_table_is_refused_by_its_type(value, labels):
     with refused("x", ArgumentTypeError):

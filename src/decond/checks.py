@@ -35,6 +35,7 @@ __all__ = [
     "check_finite",
     "check_same_length",
     "check_size",
+    "check_text",
     "column_names",
     "frozen",
     "order_of_rows",
@@ -571,6 +572,43 @@ def check_answer(answer: np.ndarray, name: str) -> np.ndarray:
     return answer
 
 
+def check_text(values: np.ndarray, name: str, columns: Sequence[str] | None = None) -> None:
+    """Raise if a column of labels has text among what are mostly numbers: a slip, not a category.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+        Rows, which may hold labels.
+    name : str
+        The name of the argument, for errors.
+    columns : sequence of str, optional
+        Names of the columns, for errors.
+
+    Examples
+    --------
+    >>> check_text(np.array([["0.1"], ["0.2"], ["trace"]], dtype=object), "x", ["soil"])
+    Traceback (most recent call last):
+        ...
+    decond.errors.ArgumentError: column 'soil' of x has 'trace' in row 2 among numbers. Correct it, or remove the row.
+    """
+    for j, column in enumerate(values.T if values.dtype.kind == "O" else ()):
+        odd = [i for i, item in enumerate(column) if not _is_number(item)]
+        if 0 < len(odd) < len(column) / 2:
+            place = f"column {(columns[j] if columns else j)!r} of {name}"
+            raise ArgumentError(
+                name,
+                f"{place} has {column[odd[0]]!r} in row {odd[0]} among numbers. Correct it, or remove the row.",
+            )
+
+
+def _is_number(item: Any) -> bool:
+    try:
+        float(item)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def order_of_rows(*tables: np.ndarray) -> np.ndarray:
     """Return the order that sorts rows by their columns: what is chosen by position then depends on the rows alone.
 
@@ -662,11 +700,9 @@ def _not_numbers(array: np.ndarray, name: str) -> str:
             f"{name} holds dates or times ({array.dtype}); numbers are needed. Convert them to a unit you choose, "
             f"for example ({name} - {name}.min()) / np.timedelta64(1, 'D') for days."
         )
-    sample = next((item for item in array.ravel().tolist() if not isinstance(item, int | float)), None)
-    return (
-        f"{name} holds values of type {array.dtype} (for example {sample!r}); numbers are needed. Convert the column "
-        "to numbers, or use a Categorical kernel for labels."
-    )
+    items = array.ravel().tolist()
+    sample = next((item for item in items if not _is_number(item)), items[0] if items else None)
+    return f"{name} holds values of type {array.dtype} (for example {sample!r}); numbers are needed. Convert them."
 
 
 def _holds_numbers(array: np.ndarray) -> bool:

@@ -37,6 +37,14 @@ def test_every_format_has_the_predictions(rows, name):
     np.testing.assert_allclose(found["mean"], load("model.decond").predict(rows), rtol=1e-12)
 
 
+def test_intervals_hold_new_targets(rows):
+    decond(*PREDICT, "--level", 0.9)
+    found = pd.read_csv("predictions.csv")
+    low, high = load("model.decond").predict_interval(rows, 0.9)
+    np.testing.assert_allclose(found[["low", "high"]], np.column_stack([low, high]), rtol=1e-12)
+    assert ((found["low"] < found["mean"] - 1.64 * found["sd"]) & (found["mean"] < found["high"])).all()
+
+
 def test_predictions_are_summarized_for_machines(rows):
     printed = json.loads(decond(*PREDICT, "--json"))
     found = pd.read_csv("predictions.csv")
@@ -88,6 +96,7 @@ def test_models_without_error_bars_predict_means_alone():
     found = pd.read_csv("predictions.csv")
     assert list(found) == ["a", "b", "mean"]
     np.testing.assert_allclose(found["mean"], model.predict(new.to_numpy()))
+    assert "--level" in refusal(*PREDICT, "--level", 0.9, "--force")
 
 
 def test_a_missing_model_names_the_nearest_one(rows):

@@ -325,7 +325,6 @@ GROUP_VALUES = {
     "list": (LABELS, lambda z: z[ORDER].tolist()),
     "dict": (LABELS, lambda z: dict(zip(LABELS.tolist(), z, strict=True))),
     "Series by label": (LABELS, lambda z: pd.Series(z, index=LABELS)),
-    "Series by place": (LABELS, lambda z: pd.Series(z[ORDER])),
     "frame by label": (LABELS, lambda z: pd.DataFrame({"z": z}, index=LABELS)["z"]),
     "whole numbers": (np.arange(10, 15), lambda z: {10 + j: value for j, value in enumerate(z)}),
     "whole numbers out of order": (np.arange(5), lambda z: pd.Series(z[::-1], index=np.arange(5)[::-1])),
@@ -341,6 +340,11 @@ def test_values_of_groups_in_every_form(kind):
     gp = aggregate().fit(X, np.asarray(labels)[INDEX], values(Z))
     Sigma = 0.04 * np.eye(5)
     check(gp, INDEX, Z, Sigma)
+
+
+def test_values_in_numbered_rows_are_not_taken_by_place():
+    with refused("z_groups"):
+        aggregate().fit(X, LABELS[INDEX], pd.Series(Z))
 
 
 @says_little()

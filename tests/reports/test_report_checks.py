@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from expected import warned
+from expected import says_little, warned
 from report_pages import ReportPage, chart_of
 from scipy import stats
 
@@ -354,3 +354,15 @@ def test_priors_that_are_joint_are_drawn_from_draws():
     first, _ = marginal_charts(lfi.Posterior(joint, lambda n, rng: rng.standard_normal((n, 2))))
     curve = next(item for item in first["series"] if item["key"] == "prior")
     np.testing.assert_allclose(curve["y"], stats.norm.pdf(curve["x"]), atol=0.03)
+
+
+@pytest.mark.parametrize(("known", "state"), [(True, State.GOOD), (False, State.DOUBT)])
+def test_rows_that_say_nothing_about_targets_are_doubted(known, state):
+    rng = np.random.default_rng(0)
+    x, days = rng.uniform(0.0, 6.0, 160), np.repeat(np.arange(40), 4)
+    means = np.sin(x).reshape(40, 4).mean(axis=1)
+    data = {"x": x, "groups": days, "z_groups": means if known else rng.permutation(means)}
+    with says_little():
+        found = checks_of(AggregateGP(n_restarts=0).fit(**data), data)["signal"]
+    assert found.state == state
+    assert (found.numbers["gain"] > 0.5) == known

@@ -73,7 +73,7 @@ def test_a_page_has_the_verdict_the_data_the_numbers_and_how_to_repeat_it(page, 
     assert page.verdict in read.verdict.text
     assert read.verdict.attributes["class"] == f"verdict {page.state}"
     assert read.checks == {check.question: check.state for check in page.checks.values()}
-    assert set(page.checks) == {"deconditioning", "error bars", "bounds", "search"}
+    assert set(page.checks) == {"deconditioning", "error bars", "signal", "bounds", "search"}
     counts = [(line[0], line[2]) for line in read.rows("data-shape")]
     assert counts == [("wind", "96"), ("group", "96"), ("group", "24"), ("power", "24")]
     learned = {line[0]: line[1] for line in read.rows("hyperparameters")}
@@ -398,3 +398,15 @@ def test_groups_of_one_row_leave_nothing_to_undo():
         assert check.state == State.OPEN
         assert check.numbers["resolution"] < 1.0
         assert check.finding in report.verdict
+
+
+def test_groups_with_two_names_are_one_column_and_have_baselines():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"basin": np.repeat(list("abcdefgh"), 10), "year": np.tile(np.repeat([1, 2], 5), 8)})
+    wind = rng.uniform(0.0, 6.0, 80)
+    means = pd.Series(np.sin(wind)).groupby([rows["basin"], rows["year"]]).mean()
+    data = {"x": wind, "groups": rows, "z_groups": means}
+    gp = AggregateGP(n_restarts=0).fit(**data)
+    seen = fitted_data(gp, data)
+    assert [(line["name"], line["range"]) for line in seen.columns()][1:3] == [("basin, year", "16 labels")] * 2
+    assert len(naive_baselines(seen, 0, 1000)[0]) == 4

@@ -491,7 +491,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     rows = []
     for name, value in summary["hyperparameters"].items():
         low, high = summary["ranges"].get(name, (None, None))
-        rows.append((name, f"{value:.4g}" if low is None else f"{value:.4g} ({low:.3g} to {high:.3g})"))
+        rows.append((name, f"{value:.4g}" if low is None else f"{value:.4g} (95 %: {low:.3g} to {high:.3g})"))
     for key, name in (("log_evidence", "log evidence"), ("held_out_log_density", "log density of held-out targets")):
         if summary[key] is not None:
             rows.append((name, f"{summary[key]:.4f}"))

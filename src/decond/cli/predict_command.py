@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from decond.cli import console
+from decond.errors import ArgumentError
 from decond.tables import Table, TableError, is_parquet, read_table, write_table
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ def predict(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: .csv, .tsv or .parquet.")
     ] = Path("predictions.csv"),
+    level: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=0.9999,
+            metavar="NUMBER",
+            help="Also write low and high: the interval in which a new target lies with this probability, such as "
+            "0.9.",
+        ),
+    ] = None,
     encoding: console.Encoding = "utf-8",
     separator: console.Separator = None,
     decimal: console.Decimal = ".",
@@ -31,9 +42,11 @@ def predict(
 ) -> None:
     """Predict z for every row of a table, with its standard deviation.
 
-    The output has the columns of TABLE and two more, mean and sd:
+    The output has the columns of TABLE and two more, mean and sd: those of the function, without noise.
 
         decond predict model.decond new.csv --output predictions.csv
+
+    With --level there are low and high as well, which include the noise of a target.
 
     With --json a summary is printed; the predictions are in --output.
     """
@@ -51,6 +64,10 @@ def predict(
     x = given.numbers([name.strip() for name in columns]).set_axis(columns, axis=1)
     mean, sd = mean_and_std(estimator, x)
     added = {"mean": mean, **({} if sd is None else {"sd": sd})}
+    if level is not None:
+        if sd is None:
+            raise ArgumentError("--level", f"{type(estimator).__name__} has no error bars; leave --level out.")
+        added |= dict(zip(("low", "high"), estimator.predict_interval(x, level), strict=True))
     taken = next((name for name in added if name in given.frame.columns), None)
     if taken is not None:
         raise TableError(

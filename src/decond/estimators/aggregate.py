@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from decond.checks import as_targets
 from decond.conditional import completed_groups
-from decond.errors import ArgumentError
+from decond.errors import ArgumentError, DataWarning
 from decond.estimators.defaults import KernelChoice
 from decond.estimators.posterior_regressor import PosteriorRegressor, fitted_quietly
 from decond.estimators.regressor import rows_range
@@ -18,12 +18,20 @@ from decond.gp import Aggregated, LatentInput, SamplerSettings
 from decond.gp.observations import Targets
 from decond.gp.search import Progress
 from decond.kernels.kernel import Kernel
+from decond.messages import percent, warn
 from decond.threads import threads_by_rows
 
 __all__ = ["LOOKS_LISTED", "LOOKS_SAMPLED", "AggregateGP", "learn_groups"]
 
-LOOKS_SAMPLED = "The listed rows look like a sample of their groups, not like all of them: see group_sizes."
-LOOKS_LISTED = "The listed rows look like all rows of their groups, not like a sample: leave out group_sizes."
+LOOKS_SAMPLED = (
+    "Held-out targets are predicted clearly better as if the listed rows were a sample of their groups. If they are, "
+    "give group_sizes."
+)
+LOOKS_LISTED = (
+    "Held-out targets are predicted clearly better as if the listed rows were all rows of their groups. If they are, "
+    "leave out group_sizes. If they are a sample, the model of the other rows does not suit x: the error bars may be "
+    "too narrow."
+)
 """Hints of `check`, where the other answer to whether all rows are listed predicts better."""
 
 
@@ -132,6 +140,29 @@ class AggregateGP(PosteriorRegressor):
         return words, fitted_quietly(clone(self), *tables, np.inf if group_sizes is None else None)
 
 
+def warn_of_heaps(x: np.ndarray, share: float = 0.1) -> None:
+    """Warn if many rows of a sample have one value of a column: the rows that are not listed are drawn without heaps.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, d)
+        The listed rows.
+    share : float
+        Share of the rows at one value from which to warn.
+    """
+    for j, column in enumerate(x.T if x.dtype.kind == "f" else ()):
+        values, counts = np.unique(column, return_counts=True)
+        if share * len(column) < counts.max() < len(column) and len(values) > 2:
+            found = f"{percent(counts.max() / len(column))} of the rows have the value {values[counts.argmax()]:g}"
+            warn(
+                DataWarning(
+                    "x",
+                    f"{found} in column {j} of x. Rows that are not listed are drawn from smooth distributions, so "
+                    "the error bars of f may be much too narrow. List all rows of the groups if you can.",
+                )
+            )
+
+
 def learn_groups(
     estimator: PosteriorRegressor, seen: Aggregated, z: np.ndarray, choice: KernelChoice, progress: Progress | None
 ) -> None:
@@ -151,6 +182,8 @@ def learn_groups(
         As for `fit`.
     """
     completed = None
+    if seen.unlisted.any():
+        warn_of_heaps(seen.x)
     if seen.unlisted.any() and seen.x.dtype.kind == "f" and z[0].size == 1 and not seen.individual_noise:
         group = np.unique(seen.groups, return_inverse=True)[1]
         completed = completed_groups(seen.x, group, np.asarray(seen.group_sizes), estimator.seed)

@@ -80,8 +80,11 @@ class FitCheck(NamedTuple):
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the error bars of f can be relied on: the resolution is not below one."""
-        return not self.resolution < 1.0
+        """Whether nothing was found against the error bars of f, which themselves cannot be checked.
+
+        The resolution is not below one, and the other setting does not predict clearly better.
+        """
+        return not self.resolution < 1.0 and not self.prefers_other
 
     @property
     def prefers_other(self) -> bool:
@@ -435,7 +438,7 @@ class PosteriorRegressor(ProbabilisticRegressor):
             name, model, tables, starts, z, variables, self.seed, settings, stack_tables, progress
         )
         held_out = float(np.sum(candidate.left_out.log_density)) if candidate.left_out else np.nan
-        words = f"{len(candidate.values)} draws from chains for {len(tables)} table(s)."
+        words = f"{len(candidate.values)} draws from {2 * len(tables)} chains."
         sweeps = len(tables) * 2 * (settings.warmup + settings.sweeps)
         return Fit(
             candidate, FitResult(candidate.model, candidate.medians(), held_out, "sampled", words, sweeps, 0, ())

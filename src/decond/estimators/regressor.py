@@ -18,6 +18,7 @@ from decond.checks import (
     check_answer,
     check_column_names,
     check_size,
+    check_text,
     column_names,
 )
 from decond.errors import ArgumentError
@@ -54,6 +55,7 @@ class IndirectRegressor(RegressorMixin, BaseEstimator):
         self.n_features_in_ = rows.shape[1]
         names = column_names(x)
         check_size(rows, name, names)
+        check_text(rows, name, names)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -197,8 +199,8 @@ class ProbabilisticRegressor(IndirectRegressor):
             Return the standard deviation (q,), or the covariance (q, q), as well: how well f itself is known. It
             shrinks as rows are added.
         include_noise : bool
-            Return the deviation, or the covariance, of new measurements instead: that of f and their noise, which no
-            number of rows takes away.
+            Return the deviation, or the covariance, of new targets instead: that of f and the noise of a target,
+            which no number of rows takes away.
 
         Returns
         -------
@@ -233,7 +235,9 @@ class ProbabilisticRegressor(IndirectRegressor):
     def predict_interval(
         self, X: ArrayLike, level: float = 0.95, include_noise: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the central interval in which a new measurement at each row of X lies with this probability.
+        """Return the central interval in which a new target at each row of X lies with this probability.
+
+        A target of groups or of a mediator is a mean: its noise is less than that of a single measurement.
 
         Parameters
         ----------
@@ -242,7 +246,7 @@ class ProbabilisticRegressor(IndirectRegressor):
         level : float
             The probability, between zero and one.
         include_noise : bool
-            Whether it is about new measurements; otherwise about f.
+            Whether it is about new targets, with the noise of those in the fit; otherwise about f.
 
         Returns
         -------

@@ -516,20 +516,34 @@ class Aggregated(Observation):
             return z
         counted = not isinstance(z, dict) and list(index) == list(range(len(index)))
         if counted and not any(label in index for label in self.labels):
-            return z  # rows are only numbered
+            raise ArgumentError(
+                name,
+                f"{name} is a pandas object whose rows are numbered, not labeled by group. Give it the labels as its "
+                f"index, such as table.set_index('group')['z'], or as an array in sorted order of the labels, from "
+                f"{self.labels[0]} to {self.labels[-1]}.",
+            )
         known = np.empty(len(index), dtype=object)
         known[:] = list(index)
         given = as_labels(known, f"the labels of {name}", len(index), name).tolist()
         rows = {label: i for i, label in enumerate(given)}
         if set(rows) != set(self.labels.tolist()) or len(index) != self.size:
+            lacking, unknown = set(self.labels.tolist()) - set(rows), set(rows) - set(self.labels.tolist())
+            found = [f"no value for {_few(lacking)}"] if lacking else []
+            found += [f"values for {_few(unknown)}, which groups do not have"] if unknown else []
+            problem = f"{name} has {' and '.join(found) or 'labels more than once'}"
             raise ArgumentError(
                 name,
-                f"{name} is labeled by {list(index)[:5]}, but groups has the labels {list(self.labels)[:5]}; "
-                "every label of groups needs exactly one target. Use the same labels, or give a plain array in "
-                "sorted order.",
+                f"{problem}; every label of groups needs exactly one target. Leave out rows of groups without a "
+                "target, or give a plain array in sorted order.",
             )
         values = list(z.values()) if isinstance(z, dict) else np.asarray(z)
         return np.array([values[rows[label]] for label in self.labels.tolist()])
+
+
+def _few(labels: set[Any]) -> str:
+    """Return some labels, in order, for a message."""
+    shown = sorted(map(str, labels))
+    return f"{', '.join(shown[:3])}{', …' if len(shown) > 3 else ''}"
 
 
 class TaskTransformed(Observation):

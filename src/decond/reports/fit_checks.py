@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from decond.estimators.posterior_regressor import FitCheck
 from decond.gp import FitResult
-from decond.messages import number
+from decond.messages import number, percent
 from decond.plotting.regression_plot import mean_and_std
 from decond.reports.fit_description import FittedData
 from decond.verdict import Check, State, Verdict
@@ -74,7 +74,8 @@ def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSett
         bars = _not_good(bars, "", said)
     result = getattr(estimator, "fit_result_", None)
     bounds = _check_bounds(result, data.z, settings)
-    found = [resolution, bars, _check_facts(own, data), bounds, _check_search(result)]
+    found = [resolution, bars, _check_signal(estimator, settings), _check_facts(own, data), bounds]
+    found.append(_check_search(result))
     return Verdict([check for check in found if check is not None], f"learned from {data.words}")
 
 
@@ -171,6 +172,25 @@ def _check_error_bars(estimator: BaseEstimator, data: FittedData, settings: FitC
     return _not_good(
         check, f"the error bars were checked on training data only: {own}", f"{check.sentence} But {own}."
     )
+
+
+def _check_signal(estimator: BaseEstimator, settings: FitCheckSettings) -> Check | None:
+    """Compare held-out targets with their predictions and with the mean of the others."""
+    count = len(estimator.average_.z) if hasattr(estimator, "leave_one_out") else 0
+    if not 2 < count <= settings.most_left_out:
+        return None
+    mean, _ = estimator.leave_one_out()
+    z = estimator._in_units(estimator.average_.z)
+    error, constant = np.mean((z - mean) ** 2), np.mean((count / (count - 1.0) * (z - z.mean(axis=0))) ** 2)
+    if constant == 0.0:
+        return None
+    gain = 1.0 - float(error / constant)
+    check = Check("signal", State.GOOD, "", "", {"gain": gain}, "Do the rows say anything about the targets?")
+    if gain <= 0.0:
+        said = "Held-out targets are predicted no better than by the mean of the others."
+        return replace(check, state=State.DOUBT, finding="the rows say nothing about held-out targets", sentence=said)
+    said = f"The squared error of held-out targets is {percent(gain)} less than that of the mean of the others."
+    return replace(check, sentence=said)
 
 
 def _not_checked(why: str) -> Check:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from decond.checks import check_same_length
+from decond.checks import as_labels, check_same_length
 from decond.errors import ArgumentError
 from decond.kernels import Categorical, Columns, Linear, Polynomial, White
 from decond.messages import number
@@ -188,11 +188,16 @@ def _mediators(data: Mapping[str, Any]) -> "tuple[pd.DataFrame | None, pd.DataFr
     """Return the mediator of rows and of targets."""
     if "groups" in data:
         groups, z = _frame(data["groups"], "group"), data["z_groups"]
-        if isinstance(z, Mapping):
-            labels = np.array(list(z))
+        name, count = ", ".join(groups.columns), len(groups)
+        of_rows = as_labels(data["groups"], "groups", count, "x")
+        index = list(z) if isinstance(z, Mapping) else getattr(z, "index", None)
+        if index is None:
+            labels = np.unique(of_rows)
         else:
-            labels = z.index.to_numpy() if hasattr(z, "index") else np.unique(np.asarray(data["groups"]))
-        return groups, _frame(labels, str(groups.columns[0]))
+            known = np.empty(len(index), dtype=object)
+            known[:] = list(index)
+            labels = as_labels(known, "the labels of z_groups", len(index), "z_groups")
+        return _frame(of_rows, name), _frame(labels, name)
     first, second = (data.get("y"), data["y_task"]) if "y_task" in data else (data.get("instrument"), None)
     if first is None:
         return None, None

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decond.checks import as_number, value_names
 from decond.errors import ArgumentError
+from decond.lfi.diagnostics.posterior_checks import PosteriorCheckSettings
 from decond.lfi.diagnostics.predictive_checks import (
     PredictiveCheck,
     observation_among,
@@ -85,7 +86,7 @@ class Report:
     why_not: str = ""
     truth: NDArray[np.float64] | None = None
 
-    least_effective = 10
+    least_effective = PosteriorCheckSettings.effective_per_parameter
 
     @property
     def outside(self) -> bool:
