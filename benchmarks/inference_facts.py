@@ -121,7 +121,7 @@ def _missing(seed: int) -> dict[str, Any]:
 
 
 def _models(seed: int) -> list[dict[str, Any]]:
-    """Compare the evidence ratio of two models, of which `lfi.model_probabilities` makes probabilities, with the exact one."""
+    """Compare the evidence ratio of two models, which `lfi.model_probabilities` is made of, with the exact one."""
     rng, n = np.random.default_rng(seed), 1000
     normal = lfi.Prior({"mean": stats.norm(0, 1)})
     theta = normal.sample(n, rng)
