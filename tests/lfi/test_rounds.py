@@ -319,7 +319,7 @@ def test_their_simulations_have_a_limit_and_are_kept(name, tmp_path):
 @pytest.mark.parametrize("name", ["mcmc", "smc", "gpsabc", "mdn", "lfvi"])
 def test_they_go_on_where_they_were_interrupted(name, batched, tmp_path):
     quicker = {
-        "gpsabc": {"n_samples": 100, "max_error": 0.02},
+        "gpsabc": {"n_samples": 100, "max_error": 0.02, "time_limit": 1e6},
         "mdn": {"components": 1, "rounds": 1, "steps": 50},
         "lfvi": {"steps": 50},
     }
