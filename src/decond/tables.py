@@ -175,12 +175,20 @@ class Table:
         missing = pd.DataFrame({column: _is_missing(self.frame[column]) for column in columns}).any(axis=1)
         return replace(self, frame=self.frame[~missing].reset_index(drop=True))
 
-    def numbers(self, columns: Sequence[str]) -> "pd.DataFrame":
-        """Return columns as float64; raise with the row and the value that is not a finite number."""
+    def numbers(self, columns: Sequence[str], missing: bool = False) -> "pd.DataFrame":
+        """Return columns as float64; raise with the row and the value that is not a finite number.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns.
+        missing : bool, default=False
+            Whether numbers may be missing; they are NaN then.
+        """
         import pandas as pd
 
         self.check_columns(columns)
-        return pd.DataFrame({column: self._numbers(column) for column in columns})
+        return pd.DataFrame({column: self._numbers(column, missing) for column in columns})
 
     def labels(self, columns: Sequence[str]) -> "pd.DataFrame":
         """Return columns as text; raise if a label is missing."""
@@ -207,7 +215,7 @@ class Table:
             raise self._error(column, present & ~numeric, "is not a number, but other cells are", remedy)
         return bool(numeric.any())
 
-    def _numbers(self, column: str) -> "pd.Series":
+    def _numbers(self, column: str, may_be_missing: bool) -> "pd.Series":
         cells = self.frame[column]
         numbers, missing = self._parsed(cells), _is_missing(cells)
         text = numbers.isna() & ~missing
@@ -217,10 +225,9 @@ class Table:
                 "columns of 0 and 1, and dates as numbers with a unit."
             )
             raise self._error(column, text, "is not a number", remedy)
-        if missing.any():
-            raise self._error(
-                column, missing, "is missing", "Fill or remove these rows first, or add --drop-missing."
-            )
+        if missing.any() and not may_be_missing:
+            remedy = "Fill or remove these rows first; decond fit removes them with --drop-missing."
+            raise self._error(column, missing, "is missing", remedy)
         if np.isinf(numbers).any():
             raise self._error(column, np.isinf(numbers), "is infinite", "Correct or remove it.")
         if (beyond := numbers.abs() > SIZES.largest).any():

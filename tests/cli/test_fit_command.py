@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -389,3 +390,11 @@ def test_rows_with_missing_values_are_left_out_on_request():
     kept = prepare(of_days(drop_missing=True))
     pd.testing.assert_frame_equal(kept.data["x"], whole.data["x"])
     assert [note[:7] for note in kept.notes] == ["2 of 50"]
+
+
+def test_a_covariate_may_be_in_both_tables():
+    write_pairs_and_task()
+    with_columns("pairs.csv", age=lambda table: np.linspace(20, 60, len(table)))
+    with_columns("task.csv", age=lambda table: np.linspace(20, 60, len(table)))
+    job = prepare(replace(of_pairs(), x=["wind", "age"], y=["pressure", "age"]))
+    assert [list(job.data[name]) for name in ("x", "y", "y_task")] == [["wind", "age"], *[["pressure", "age"]] * 2]

@@ -94,6 +94,14 @@ def test_a_joint_prior_is_named_like_the_simulator():
         assert problem in refusal(*arguments_of("joint:simulate", "--force", prior=name))
 
 
+def test_an_empty_cell_was_not_measured():
+    Path("part.csv").write_text("mean,std\n0.59,\n")
+    quick = ("--json", "--force", "--report", "page.html")
+    part, whole = (json.loads(infer(*quick, observed=name)) for name in ("part.csv", "seen.csv"))
+    assert part["parameters"]["rate"]["mean"] == pytest.approx(whole["parameters"]["rate"]["mean"], abs=0.5)
+    assert part["parameters"] != whole["parameters"]
+
+
 def test_json_and_a_store_that_is_used_again():
     first = json.loads(infer("--store", "runs.sqlite", "--json"))
     Path("waiting.py").unlink()  # nothing has to be simulated again

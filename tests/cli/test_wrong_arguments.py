@@ -60,7 +60,7 @@ WRONG = {
     "sizes in no column": ((*FIT, "--aggregate", "--group-sizes", "many"), ("'many'", "task.csv", "pressure, power")),
     "idle option": ((*FIT, "--inducing", 5), ("--inducing", "--sparse")),
     "groups in one table": ((*FIT, "--y", "other", "--aggregate"), ("task.csv", "'other'", "pressure, power")),
-    "x again": ((*FIT, "--x", "pressure"), ("'pressure'",)),
+    "z again": ((*FIT, "--y", "power"), ("'power'",)),
     # columns and files
     "wrong x": (replaced(FIT, "wind", "wnid"), ("pairs.csv", "'wnid'", "'wind'", "wind, pressure")),
     "missing table": (replaced(FIT, "pairs.csv", "pair.csv"), ("pair.csv", "pairs.csv")),

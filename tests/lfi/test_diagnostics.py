@@ -31,7 +31,8 @@ from decond.lfi.diagnostics.trials import (
     difference_from_prior,
     run_trials,
 )
-from decond.lfi.exceptions import ExtrapolationWarning
+from decond.lfi.exceptions import ExtrapolationWarning, PosteriorWarning
+from decond.verdict import State
 
 NOISE = 0.5
 
@@ -548,3 +549,18 @@ def test_too_many_summaries_show_the_oddest():
     shown = [ax.get_title(loc="left") for ax in check.plot().axes_]
     assert len(shown) == 12
     assert {"x5", "x18"} <= set(shown)
+
+
+def test_a_verdict_doubts_what_the_inference_warned_of():
+    posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.25, (n, 1)))
+    assert posterior.check().state == State.OPEN  # calibration was not checked
+    with pytest.warns(PosteriorWarning):
+        posterior.note("something is odd")
+    assert posterior.check().state == State.DOUBT
+    assert posterior.check()["warnings"].sentence == "something is odd"
+
+
+def test_repeated_observations_leave_a_verdict_open():
+    posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.25, (n, 1)))
+    posterior.observed = np.ones((40, 1))
+    assert "40 times" in posterior.check().sentence

@@ -73,7 +73,7 @@ def test_a_page_has_the_verdict_the_data_the_numbers_and_how_to_repeat_it(page, 
     assert page.verdict in read.verdict.text
     assert read.verdict.attributes["class"] == f"verdict {page.state}"
     assert read.checks == {check.question: check.state for check in page.checks.values()}
-    assert set(page.checks) == {"deconditioning", "error bars", "signal", "bounds", "search"}
+    assert set(page.checks) == {"deconditioning", "error bars", "signal", "bounds", "search", "assumptions"}
     counts = [(line[0], line[2]) for line in read.rows("data-shape")]
     assert counts == [("wind", "96"), ("group", "96"), ("group", "24"), ("power", "24")]
     learned = {line[0]: line[1] for line in read.rows("hyperparameters")}

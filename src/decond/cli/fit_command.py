@@ -79,7 +79,7 @@ class FitRequest:
         Literal["mean", "single"] | None,
         typer.Option(
             help="What each z is: the mean over all x that go with its y (mean, the default), or one measurement at "
-            "one x that was not recorded (single).",
+            "one x that was not recorded (single); a mean of readings at the same x is single, too.",
         ),
     ] = None
     drift: Annotated[
@@ -170,7 +170,9 @@ class FitRequest:
         sizes = self.group_sizes if _number(self.group_sizes) is None else None
         facts = [name for name in (sizes, self.z_std) if name is not None]
         needed = (
-            [[*self.x, *self.mediator], [*self.mediator, self.z, *facts]] if len(tables) == 2 else [[*self.x, self.z]]
+            [list(dict.fromkeys([*self.x, *self.mediator])), [*self.mediator, self.z, *facts]]
+            if len(tables) == 2
+            else [[*self.x, self.z]]
         )
         kept, notes = [], []
         for table, columns, other in zip(tables, needed, reversed(tables), strict=True):
@@ -279,9 +281,9 @@ def _check(request: FitRequest) -> None:
                 raise ArgumentError(option, f"{option} has no meaning {kind}; leave one of them out.")
     if not request.sparse and not request.mediator:
         raise ArgumentError("--y", "name the mediator that both tables share: --y COLUMN.")
-    repeated = sorted({*request.x} & {*request.mediator, request.z})
-    if repeated and not request.sparse:
-        raise ArgumentError("--x", f"column {repeated[0]!r} is named as x and as y or z. Name each column once.")
+    repeated = sorted({*request.x, *request.mediator} & {request.z}) or sorted({*request.x} & {*request.mediator})
+    if repeated and not request.sparse and (request.aggregate or repeated[0] == request.z):
+        raise ArgumentError("--x", f"column {repeated[0]!r} is named twice. Name each column once.")
 
 
 def _is_on_disk(path: Path) -> bool:

@@ -37,7 +37,8 @@ class InferRequest:
 
     With --store runs.sqlite every simulation is kept, and the same command goes on where it stopped.
 
-    The prior is a TOML file with one table for each parameter. Distributions have the names and the arguments of
+    The prior is a TOML file with one table for each parameter. The simulator gets them in this order, by position:
+    theta[0] is the first. Distributions have the names and the arguments of
     scipy.stats; uniform and loguniform take low and high:
 
         [rate]
@@ -68,7 +69,8 @@ class InferRequest:
         typer.Option(
             metavar="FILE",
             help="The observation: a table with one row of summaries, in the order in which the simulator returns "
-            "them. If it returns names too (a dict, a Series), the header needs the same names, in any order.",
+            "them. If it returns names too (a dict, a Series), the header needs the same names, in any order. An "
+            "empty cell was not measured.",
         ),
     ]
     simulations: Annotated[int, typer.Option("--simulations", "-n", min=1, help="How many simulations in all.")] = (
@@ -196,10 +198,11 @@ def _observation(path: Path, text_format: TextFormat) -> dict[str, float]:
     """Return the values of an observation by name."""
     table = read_table(path, text_format)
     names = [str(name) for name in table.frame.columns]
-    rows = table.numbers(names).to_numpy()
+    rows = table.numbers(names, missing=True).to_numpy()
     if len(rows) != 1:
         raise TableError(
-            f"{path} has {len(rows)} rows; an observation is one row of summaries under a header.",
+            f"{path} has {len(rows)} rows; an observation is one row of summaries under a header. Several "
+            "independent observations go to lfi.infer(…, iid=True) in Python.",
             table=table.name,
             count=len(rows),
         )

@@ -75,7 +75,7 @@ def check_fit(estimator: BaseEstimator, data: FittedData, settings: FitCheckSett
     result = getattr(estimator, "fit_result_", None)
     bounds = _check_bounds(result, data.z, settings)
     found = [resolution, bars, _check_signal(estimator, settings), _check_facts(own, data), bounds]
-    found.append(_check_search(result))
+    found += [_check_search(result), _assumptions(data)]
     return Verdict([check for check in found if check is not None], f"learned from {data.words}")
 
 
@@ -172,6 +172,17 @@ def _check_error_bars(estimator: BaseEstimator, data: FittedData, settings: FitC
     return _not_good(
         check, f"the error bars were checked on training data only: {own}", f"{check.sentence} But {own}."
     )
+
+
+def _assumptions(data: FittedData) -> Check | None:
+    """Return what no check of these tables can tell."""
+    if data.kind not in ("pairs", "groups"):
+        return None
+    said = "The listed rows are all rows of their group, or a random sample of them."
+    if data.kind == "pairs":
+        said = f"{', '.join(data.x.columns)} given the mediator is distributed alike in both tables."
+    said += f" Given {', '.join(data.x.columns)}, nothing else that differs between targets moves {data.target}."
+    return Check("assumptions", State.OPEN, "", said, question="What is assumed, and cannot be checked here?")
 
 
 def _check_signal(estimator: BaseEstimator, settings: FitCheckSettings) -> Check | None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decond.lfi.diagnostics.predictive_checks import share_as_remote
-from decond.lfi.exceptions import MisfitWarning, UnstablePosteriorWarning
+from decond.lfi.exceptions import FailedSimulationsWarning, MisfitWarning, UnstablePosteriorWarning
 from decond.messages import listed, number, percent
 from decond.verdict import Check, State, Verdict
 
@@ -79,6 +79,7 @@ def check_posterior(
         _check_width(widths, settings),
         _check_draws(posterior, widths, settings),
         _check_edges(posterior, settings),
+        _check_warnings(posterior),
     ]
     return Verdict([check for check in found if check is not None])
 
@@ -238,3 +239,20 @@ def _check_edges(posterior: "Posterior", settings: PosteriorCheckSettings) -> Ch
     finding = f"{listed(piled)} is pressed against the prior's range"
     said = f"Draws of {listed(piled)} pile up at an end of the prior's range. Is that range wide enough?"
     return Check("prior", State.DOUBT, finding, said, question="Is the prior wide enough?")
+
+
+def _check_warnings(posterior: "Posterior") -> Check | None:
+    """Doubt what the inference itself warned of; two kinds of warnings have checks of their own."""
+    own = (MisfitWarning, UnstablePosteriorWarning, FailedSimulationsWarning)
+    notes = [str(warning) for warning in posterior.warnings if not isinstance(warning, own)]
+    repeats = 0 if posterior.observed is None else len(posterior.observed)
+    state, finding, said = State.DOUBT, "the inference gave warnings", " ".join(notes)
+    if repeats > 1 and not notes:
+        state, finding = State.OPEN, f"errors of the learned likelihood count {repeats} times"
+        said = (
+            f"The likelihoods of {repeats} observations are multiplied, and with them their errors: the posterior "
+            "may be too narrow or shifted. More simulations, or another seed, show by how much."
+        )
+    if not said:
+        return None
+    return Check("warnings", state, finding, said, question="Was anything noticed on the way?")
