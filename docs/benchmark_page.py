@@ -63,7 +63,7 @@ COLUMNS = {
 
 
 ARGUMENTS = {
-    "zoo": "--check --first-seed 2000",
+    "zoo": "--draws 10 --first-seed 2000",
     "uci": "--data FOLDER --points 512 --splits 1",
 }
 """What the commands were given, where that is not the default."""
