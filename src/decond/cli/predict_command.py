@@ -30,8 +30,8 @@ def predict(
             min=0.01,
             max=0.9999,
             metavar="NUMBER",
-            help="Also write low and high: the interval in which a new target lies with this probability, such as "
-            "0.9.",
+            help="Also write low and high: the interval in which a new target without a known error of its own lies "
+            "with this probability, such as 0.9.",
         ),
     ] = None,
     encoding: console.Encoding = "utf-8",

@@ -237,7 +237,8 @@ class ProbabilisticRegressor(IndirectRegressor):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the central interval in which a new target at each row of X lies with this probability.
 
-        A target of groups or of a mediator is a mean: its noise is less than that of a single measurement.
+        A target of groups or of a mediator is a mean: its noise is less than that of a single measurement. Known
+        errors of targets (`z_std`) come on top of it.
 
         Parameters
         ----------

@@ -145,6 +145,12 @@ class Simulations(Kept):
         (array([[0.7, 2.5]]), array([[0.7, 2.5]]))
         """
         given: Any = observed
+        if not iid and np.ndim(given) == 2 and len(given) > 1:
+            raise ArgumentError(
+                "observed",
+                f"observed has {len(given)} rows. If they are independent observations at the same parameters, add "
+                "iid=True; if each belongs to parameters of its own, call once for each row.",
+            )
         row = as_rows(given, "observed", missing=True) if iid else as_row(observed, "observed", missing=True)
         names = value_names(observed)
         if names is None or self.summary_names is None or len(names) != row.shape[1]:
