@@ -6,7 +6,16 @@ import pytest
 from expected import refused
 from scipy.sparse import csr_matrix
 
-from decond.checks import SIZES, as_deviation, as_rows, as_targets, check_answer, check_size, order_of_rows
+from decond.checks import (
+    SIZES,
+    as_deviation,
+    as_rows,
+    as_targets,
+    check_answer,
+    check_size,
+    check_text,
+    order_of_rows,
+)
 from decond.errors import ArgumentTypeError
 from decond.estimators import DirectGP, DualEmbedding, SparseGP, TaskTransformedGP
 from decond.kernels import Matern32, Matern52, RationalQuadratic
@@ -82,3 +91,9 @@ def test_the_order_of_rows_moves_nothing(make):
     pairs, task = np.random.default_rng(1).permutation(len(X)), np.random.default_rng(2).permutation(len(Z))
     found = make().fit(X[pairs], Y[pairs], Y_TASK[task], Z[task]).predict(query)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.std(Z))
+
+
+def test_text_among_measurements_is_a_slip_and_among_codes_a_label():
+    check_text(np.array([["1"], ["2"], ["A"]], dtype=object), "x")
+    with refused("x"):
+        check_text(np.array([["1.5"], ["2"], ["A"]], dtype=object), "x")

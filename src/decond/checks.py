@@ -573,7 +573,7 @@ def check_answer(answer: np.ndarray, name: str) -> np.ndarray:
 
 
 def check_text(values: np.ndarray, name: str, columns: Sequence[str] | None = None) -> None:
-    """Raise if a column of labels has text among what are mostly numbers: a slip, not a category.
+    """Raise if a column of labels has text among what are mostly numbers, not all of them whole: a slip.
 
     Parameters
     ----------
@@ -593,7 +593,8 @@ def check_text(values: np.ndarray, name: str, columns: Sequence[str] | None = No
     """
     for j, column in enumerate(values.T if values.dtype.kind == "O" else ()):
         odd = [i for i, item in enumerate(column) if not _is_number(item)]
-        if 0 < len(odd) < len(column) / 2:
+        measured = any(_is_number(item) and not float(item).is_integer() for item in column)
+        if measured and 0 < len(odd) < len(column) / 2:
             place = f"column {(columns[j] if columns else j)!r} of {name}"
             raise ArgumentError(
                 name,
@@ -737,6 +738,11 @@ def _as_labels(array: np.ndarray, name: str) -> np.ndarray:
 
 def _joined(labels: list[tuple[Any, ...]], name: str) -> np.ndarray:
     """Return labels of several parts as text, whole numbers without a decimal point."""
+    missing = next((row for row, label in enumerate(labels) if any(map(_is_missing, label))), None)
+    if missing is not None:
+        raise ArgumentError(
+            name, f"{name} has a missing label at row {missing} ({labels[missing]!r}). Remove the row, or name it."
+        )
     texts = {label: ", ".join(map(_part, label)) for label in dict.fromkeys(labels)}
     if len(set(texts.values())) < len(texts):
         raise ArgumentError(
@@ -746,6 +752,10 @@ def _joined(labels: list[tuple[Any, ...]], name: str) -> np.ndarray:
 
 
 def _part(label: object) -> str:
+    if isinstance(label, datetime.date | np.datetime64):
+        return str(np.array(label, dtype="datetime64[ns]"))
+    if isinstance(label, bool | np.bool_):
+        return str(int(label))
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 

@@ -100,6 +100,7 @@ def test_an_empty_cell_was_not_measured():
     part, whole = (json.loads(infer(*quick, observed=name)) for name in ("part.csv", "seen.csv"))
     assert part["parameters"]["rate"]["mean"] == pytest.approx(whole["parameters"]["rate"]["mean"], abs=0.5)
     assert part["parameters"] != whole["parameters"]
+    assert "--check" in refusal(*arguments_of("waiting:simulate", "--check", "--force", observed="part.csv"))
 
 
 def test_json_and_a_store_that_is_used_again():

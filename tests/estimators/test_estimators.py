@@ -342,6 +342,19 @@ def test_values_of_groups_in_every_form(kind):
     check(gp, INDEX, Z, Sigma)
 
 
+def test_groups_of_several_columns_are_matched_by_label_alone():
+    rows = pd.DataFrame({"a": np.repeat([1, 2], 33), "b": np.tile(np.repeat(np.arange(1, 12), 3), 2)})
+    x = rows["b"] + 0.1 * np.tile([-1.0, 0.0, 1.0], 22)
+    means = x.groupby([rows["a"], rows["b"]]).mean()
+    with says_little():
+        found = AggregateGP(n_restarts=0).fit(x.to_numpy(), rows, means).predict([[2.0], [10.0]])
+    np.testing.assert_allclose(found, [2.0, 10.0], atol=0.1)
+    with refused("z_groups"):
+        AggregateGP().fit(x.to_numpy(), rows, means.to_numpy())
+    with refused("groups"):
+        AggregateGP().fit(x.to_numpy(), rows.astype(float).replace(11.0, np.nan), means)
+
+
 def test_values_in_numbered_rows_are_not_taken_by_place():
     with refused("z_groups"):
         aggregate().fit(X, LABELS[INDEX], pd.Series(Z))

@@ -562,5 +562,5 @@ def test_a_verdict_doubts_what_the_inference_warned_of():
 
 def test_repeated_observations_leave_a_verdict_open():
     posterior = Posterior(Prior({"rate": stats.gamma(2)}), lambda n, rng: rng.gamma(4.0, 0.25, (n, 1)))
-    posterior.observed = np.ones((40, 1))
+    posterior.repeats = 40
     assert "40 times" in posterior.check().sentence

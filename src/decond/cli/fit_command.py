@@ -180,7 +180,9 @@ class FitRequest:
             whole = table.without_missing(columns) if self.drop_missing else table
             if len(whole) < len(table):
                 dropped = f"{len(table) - len(whole):,} of {len(table):,} rows of {table.name}"
-                notes.append(f"{dropped} are left out: a value is missing.")
+                still = " They still count in the means of their groups: give --group-sizes."
+                forgotten = self.aggregate and table is tables[0] and self.group_sizes is None
+                notes.append(f"{dropped} are left out: a value is missing.{still if forgotten else ''}")
             whole.check_length(2, "fitting")
             kept.append(whole)
         return kept, notes

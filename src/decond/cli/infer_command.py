@@ -1,6 +1,7 @@
 """`decond infer`: a simulator, a prior and an observation give a posterior."""
 
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -127,6 +128,12 @@ def infer(ctx: typer.Context, asked: InferRequest) -> None:
     console.check_outputs(files.values(), asked.force, [Path(asked.prior), asked.observed, asked.store])
     method = _method(asked)
     observed = _observation(asked.observed, console.text_format(asked.encoding, asked.separator, asked.decimal))
+    if asked.check and any(value != value for value in observed.values()):
+        raise ArgumentError(
+            "--check",
+            "--check simulates all summaries, but the observation has empty cells. Leave --check out, or in Python "
+            "diagnose with the simulations of the summaries that were measured.",
+        )
     options: dict[str, Any] = {"seed": asked.seed, "n_jobs": asked.jobs, "timeout": asked.timeout}
     simulator, prior = _simulator(asked.simulator), _prior(asked.prior)
     budget: Any = {"n_simulations": asked.simulations, "rounds": asked.rounds, "store": asked.store}
@@ -214,7 +221,7 @@ def _prior(name: str) -> "Prior":
     from decond.lfi import Prior
 
     module_name, _, prior_name = name.partition(":")
-    if not prior_name or Path(name).suffix or Path(name).is_file():
+    if Path(name).is_file() or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name):
         return Prior.from_file(name)
     found = getattr(_imported(module_name, "--prior"), prior_name, None)
     if not isinstance(found, Prior):

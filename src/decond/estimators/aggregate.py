@@ -110,6 +110,14 @@ class AggregateGP(PosteriorRegressor):
         """
         rows = self._remember_columns(x, "x")
         self._x_range = rows_range(rows)
+        if _has_several_names(groups):
+            for name, values in {"z_groups": z_groups, "z_std": z_std, "group_sizes": group_sizes}.items():
+                if np.ndim(values) and not hasattr(values, "iloc"):  # type: ignore[arg-type]
+                    raise ArgumentError(
+                        name,
+                        f"groups has several columns, whose order {name} cannot follow as a plain array. Give a "
+                        "Series with these labels as its index, as groupby([...]).mean() does.",
+                    )
         seen = Aggregated(
             rows, groups, individual_noise=self.individual_noise, weights=weights, group_sizes=group_sizes
         )
@@ -140,6 +148,11 @@ class AggregateGP(PosteriorRegressor):
         return words, fitted_quietly(clone(self), *tables, np.inf if group_sizes is None else None)
 
 
+def _has_several_names(groups: ArrayLike) -> bool:
+    given = np.asarray(groups)
+    return (given.ndim == 2 and given.shape[1] > 1) or (given.dtype == object and isinstance(given.flat[0], tuple))
+
+
 def warn_of_heaps(x: np.ndarray, share: float = 0.1) -> None:
     """Warn if many rows of a sample have one value of a column: the rows that are not listed are drawn without heaps.
 
@@ -148,11 +161,11 @@ def warn_of_heaps(x: np.ndarray, share: float = 0.1) -> None:
     x : ndarray of shape (n, d)
         The listed rows.
     share : float
-        Share of the rows at one value from which to warn.
+        Share of the rows at one value from which to warn, if they are five at least.
     """
     for j, column in enumerate(x.T if x.dtype.kind == "f" else ()):
         values, counts = np.unique(column, return_counts=True)
-        if share * len(column) < counts.max() < len(column) and len(values) > 2:
+        if max(share * len(column), 4) < counts.max() < len(column) and len(values) > 2:
             found = f"{percent(counts.max() / len(column))} of the rows have the value {values[counts.argmax()]:g}"
             warn(
                 DataWarning(

@@ -515,7 +515,7 @@ class Aggregated(Observation):
         if index is None or callable(index):
             return z
         counted = not isinstance(z, dict) and list(index) == list(range(len(index)))
-        if counted and not any(label in index for label in self.labels):
+        if counted and set(index) != set(self.labels.tolist()):
             raise ArgumentError(
                 name,
                 f"{name} is a pandas object whose rows are numbered, not labeled by group. Give it the labels as its "

@@ -138,6 +138,8 @@ class Posterior(Kept):
         The simulations that it was made from.
     observed
         The observation as rows of summaries, or raw where the method takes raw data.
+    repeats
+        How many independent observations there were.
     origin
         What it was computed from, where it has a log evidence of the data; else None.
     warnings
@@ -187,6 +189,7 @@ class Posterior(Kept):
         self.stability: float | None = None
         self.simulations: Simulations | None = None
         self.observed: NDArray[np.float64] | None = None
+        self.repeats = 1
         self.origin: Origin | None = None
         self._evidence_error: float | None = None
         self.warnings: list[PosteriorWarning] = []
@@ -217,6 +220,7 @@ class Posterior(Kept):
             "attributes": {
                 "simulations": self.simulations,
                 "observed": self.observed,
+                "repeats": self.repeats,
                 "origin": self.origin,
                 "warnings": self.warnings,
                 "stability": self.stability,
@@ -330,7 +334,7 @@ class Posterior(Kept):
             self._evidence_error = float(np.sqrt((self.jackknife - 1) * found.var()))
         return self._evidence_error
 
-    def check(self, diagnosis: "Report | None" = None, truth: ArrayLike | None = None) -> Verdict:
+    def check(self, diagnosis: "Report | None" = None, *, truth: ArrayLike | None = None) -> Verdict:
         """Return whether the posterior can be relied on, as the command line and the report say it.
 
         Parameters

@@ -99,7 +99,7 @@ def inference_report(
     return rendered(
         "inference.html",
         title or f"Posterior of {listed(posterior.names)}",
-        posterior.check(diagnosis, truth),
+        posterior.check(diagnosis, truth=truth),
         subtitle=" · ".join(part for part in (method, used) if part),
         data={"groups": {"marginals": marginals, "coverage": coverage}, "pairs": pairs},
         marginals=marginals,

@@ -7,7 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decond.lfi.diagnostics.predictive_checks import share_as_remote
-from decond.lfi.exceptions import FailedSimulationsWarning, MisfitWarning, UnstablePosteriorWarning
+from decond.lfi.exceptions import (
+    ExtrapolationWarning,
+    FailedSimulationsWarning,
+    MisfitWarning,
+    UnstablePosteriorWarning,
+)
 from decond.messages import listed, number, percent
 from decond.verdict import Check, State, Verdict
 
@@ -242,10 +247,10 @@ def _check_edges(posterior: "Posterior", settings: PosteriorCheckSettings) -> Ch
 
 
 def _check_warnings(posterior: "Posterior") -> Check | None:
-    """Doubt what the inference itself warned of; two kinds of warnings have checks of their own."""
-    own = (MisfitWarning, UnstablePosteriorWarning, FailedSimulationsWarning)
+    """Doubt what the inference itself warned of; some kinds of warnings have checks of their own."""
+    own = (MisfitWarning, UnstablePosteriorWarning, FailedSimulationsWarning, ExtrapolationWarning)
     notes = [str(warning) for warning in posterior.warnings if not isinstance(warning, own)]
-    repeats = 0 if posterior.observed is None else len(posterior.observed)
+    repeats = posterior.repeats
     state, finding, said = State.DOUBT, "the inference gave warnings", " ".join(notes)
     if repeats > 1 and not notes:
         state, finding = State.OPEN, f"errors of the learned likelihood count {repeats} times"

@@ -142,7 +142,9 @@ class Method(Kept, ABC):
             kept = ~np.isnan(data[0])
             names = None if names is None else [name for name, is_kept in zip(names, kept, strict=True) if is_kept]
             return self._without(kept)._posterior_given(data[:, kept], names)
-        return self._posterior_given(data, names)
+        posterior = self._posterior_given(data, names)
+        posterior.repeats = len(data) if iid else 1
+        return posterior
 
     def check_observation(self, observed: Observation, sims: Simulations, iid: bool = False) -> NDArray[np.float64]:
         """Return an observation as this method takes it; raise unless it is of the same kind as the simulations.

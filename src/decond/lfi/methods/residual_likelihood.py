@@ -967,7 +967,8 @@ def _unstable_note(stability: float) -> UnstablePosteriorWarning:
     text = (
         "posteriors from halves of the simulations disagree: expect an error of "
         f"{stability:.1f} posterior deviations in a mean, or a deviation wrong by a factor of "
-        f"{1.5**stability:.1f}. The posterior is their average; run more simulations, or give better summaries."
+        f"{1.5 ** min(stability, 20.0):.1f}. The posterior is their average; run more simulations, or give better "
+        "summaries."
     )
     return UnstablePosteriorWarning(text, stability)
 
