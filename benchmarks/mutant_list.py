@@ -22,6 +22,7 @@ THEOREMS, CONTRACTS = "tests/theorems/test_", "tests/contracts/test_"
 ALGEBRA = "tests/linalg/test_linalg.py"
 KERNELS = CONTRACTS + "every_kernel.py"
 FEATURES = CONTRACTS + "every_feature_map.py"
+SPECTRA = "tests/kernels/test_kernels.py"
 POSTERIORS = CONTRACTS + "every_posterior.py"
 MEANS = THEOREMS + "section_2_mean_embeddings.py"
 CONDITIONAL = THEOREMS + "section_3_conditional_mean.py"
@@ -136,8 +137,8 @@ KERNELS_AND_FEATURES = [
         ("-(adjoint * frequencies).sum(axis=0)", "(adjoint * frequencies).sum(axis=0)", KERNELS),
         ("0.5 * squared / self.alpha))", "squared / self.alpha))"),
         ("angle = 2.0 * math.pi", "angle = math.pi"),
-        ("len(chi)) / self.degrees)", "len(chi)))", FEATURES),
-        ("rng.gamma(self.alpha, 1.0 / self.alpha", "rng.gamma(self.alpha, self.alpha", FEATURES),
+        ("len(chi)) / self.degrees)", "len(chi)))", SPECTRA),
+        ("rng.gamma(self.alpha, 1.0 / self.alpha", "rng.gamma(self.alpha, self.alpha", SPECTRA),
         ("radii[:, None] / self.lengthscale", "radii[:, None] * self.lengthscale", FEATURES),
     ),
     *_of(
@@ -155,7 +156,7 @@ KERNELS_AND_FEATURES = [
         "kernels/composite.py",
         FEATURES,
         ("self.variance * inner.variance", "inner.variance"),
-        ("size=n, p=weights", "size=n, p=None"),
+        ("size=n, p=weights", "size=n, p=None", SPECTRA),
         ("self.variance * self.kernel.diagonal(a)", "self.kernel.diagonal(a)", KERNELS),
         ("operator.mul, (part.diagonal", "operator.add, (part.diagonal", KERNELS),
         ("self.variance * slope for", "slope for", KERNELS),
@@ -188,6 +189,7 @@ KERNELS_AND_FEATURES = [
         (
             "math.sqrt(spectrum.variance / self.n_frequencies)",
             "math.sqrt(spectrum.variance / 2 / self.n_frequencies)",
+            SPECTRA,
         ),
         ("sine_bar * cosine - cosine_bar * sine", "sine_bar * cosine + cosine_bar * sine"),
         ("self._factor().half_solve(self.base", "self._factor().solve(self.base"),

@@ -55,6 +55,14 @@ def test_what_is_not_listed_counts_by_its_share():
     assert np.abs(half.mean(axis=1) - 0.5 * (listed + none.mean(axis=1))).max() < 0.35
 
 
+def test_a_completion_has_as_many_rows_as_its_group():
+    """Each row of a group of six counts a sixth, however often it is drawn."""
+    x, group, _ = draw(2, groups=20)
+    rows = 6.0 * completed_groups(x, group, np.full(20, 6.0), seed=0).completions
+    np.testing.assert_allclose(rows, rows.round(), atol=1e-9)
+    np.testing.assert_allclose(rows.sum(axis=0), 6.0)
+
+
 @pytest.mark.parametrize("truth", ["equal", "unequal"])
 def test_scales_of_groups_are_shrunk_as_far_as_they_agree(truth):
     rng = np.random.default_rng(3)
