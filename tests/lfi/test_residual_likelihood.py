@@ -34,6 +34,7 @@ from decond.lfi.methods.residual_likelihood import (
     Refits,
     ResidualLikelihood,
     ShiftedLikelihood,
+    _unstable_note,
     closeness,
     likelihood_at,
 )
@@ -639,3 +640,8 @@ def test_few_simulations_of_unlikely_counts_are_called_unstable():
         "unstable"
         in Report(posterior, None, None, observation_among(posterior.simulations, np.ones((1, 6))), True).findings
     )
+
+
+@pytest.mark.parametrize(("stability", "factor"), [(1.0, "1.5."), (30.0, "1.92e+05."), (5000.0, "inf.")])
+def test_an_unstable_posterior_is_described_however_far_halves_disagree(stability, factor):
+    assert f"by a factor of {factor}" in str(_unstable_note(stability))

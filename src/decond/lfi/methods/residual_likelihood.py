@@ -964,10 +964,12 @@ def _edge_notes(
 
 
 def _unstable_note(stability: float) -> UnstablePosteriorWarning:
+    with np.errstate(over="ignore"):
+        factor = np.exp(stability * np.log(1.5))
     text = (
         "posteriors from halves of the simulations disagree: expect an error of "
         f"{stability:.1f} posterior deviations in a mean, or a deviation wrong by a factor of "
-        f"{1.5 ** min(stability, 20.0):.1f}. The posterior is their average; run more simulations, or give better "
+        f"{factor:.3g}. The posterior is their average; run more simulations, or give better "
         "summaries."
     )
     return UnstablePosteriorWarning(text, stability)
